@@ -1,0 +1,78 @@
+# The front door. `make help` lists the targets; CMakePresets.json says what each build consists of.
+#
+# Every target that builds runs scripts/setup first, which installs what is missing on Debian 12
+# and returns at once when nothing is.
+
+.DEFAULT_GOAL := build
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+SHELL := /bin/sh
+
+PREFIX ?= /usr/local
+STEP := scripts/step
+SETUP := scripts/setup
+BUILD := scripts/build
+TEST := scripts/run-tests
+
+.PHONY: build demo test test-quick dev asan tsan clang aarch64 bench soak install
+.PHONY: format format-check tidy setup clean help
+
+build: ## build the library, the tool, the examples and the tests (release)
+	@$(SETUP)
+	@$(STEP) "build release" $(BUILD) release
+
+demo: build ## show what the library does
+	@build/release/bin/weft demo
+
+test-quick: build ## run all tests of the release build
+	@$(STEP) "test release" $(TEST) release
+
+# The sanitizers run the rooms on which everything else rests; `make asan` and `make tsan` run all.
+test: test-quick ## all tests (release), the core under both sanitizers, and a clang build
+	@$(STEP) "build asan (core)" $(BUILD) asan weft_sanitize_tests
+	@WEFT_TEST_SCALE=small $(STEP) "test asan (core)" $(TEST) asan -L sanitize
+	@$(STEP) "build tsan (core)" $(BUILD) tsan weft_sanitize_tests
+	@WEFT_TEST_SCALE=small $(STEP) "test tsan (core)" $(TEST) tsan -L sanitize
+	@$(STEP) "build clang" $(BUILD) clang
+
+dev asan tsan clang: ## build one of these presets and run all its tests
+	@$(SETUP)
+	@$(STEP) "build $@" $(BUILD) $@
+	@$(STEP) "test $@" $(TEST) $@
+
+aarch64: ## cross-compile for aarch64 and run the tests under qemu-user
+	@$(SETUP) --soak
+	@$(STEP) "build aarch64" $(BUILD) aarch64
+	@WEFT_TEST_SCALE=$${WEFT_TEST_SCALE:-small} $(STEP) "test aarch64" $(TEST) aarch64
+
+soak: ## long sweeps: release, asan, tsan at large scale; aarch64
+	@$(SETUP) --soak
+	@WEFT_TEST_SCALE=large $(MAKE) test-quick
+	@WEFT_TEST_SCALE=large $(MAKE) asan
+	@WEFT_TEST_SCALE=large $(MAKE) tsan
+	@WEFT_TEST_SCALE=small $(MAKE) aarch64
+
+bench: build ## run the benchmarks (BENCH=regex picks some); results in build/release/bench
+	@scripts/bench build/release
+
+install: build ## install to PREFIX (default /usr/local)
+	@cmake --install build/release --prefix "$(PREFIX)"
+
+format: ## lay out all C++ files with clang-format
+	@$(SETUP)
+	@scripts/format
+
+format-check: ## fail if `make format` would change a file
+	@scripts/format --check
+
+tidy: ## check the style rules that clang-format does not know
+	@tools/tidy
+
+setup: ## install what is missing
+	@$(SETUP)
+
+clean: ## remove all build directories
+	@rm -rf build
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' Makefile

@@ -1,0 +1,26 @@
+# bench/**/<name>_bench.cpp becomes bench_<name>, a Google Benchmark program.
+# bench/**/<name>_prog.cpp becomes prog_<name>, a plain program that prints its own figures.
+
+file(GLOB_RECURSE weft_bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*_bench.cpp)
+file(GLOB_RECURSE weft_bench_programs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*_prog.cpp)
+
+find_package(benchmark QUIET)
+if(weft_bench_sources AND NOT benchmark_FOUND)
+  message(STATUS "weft: Google Benchmark not found, bench_* programs are not built")
+  set(weft_bench_sources "")
+endif()
+
+foreach(source IN LISTS weft_bench_sources weft_bench_programs)
+  get_filename_component(stem ${source} NAME_WE)
+  if(stem MATCHES "^(.*)_bench$")
+    set(target bench_${CMAKE_MATCH_1})
+  elseif(stem MATCHES "^(.*)_prog$")
+    set(target prog_${CMAKE_MATCH_1})
+  endif()
+  weft_add_program(${target} ${source})
+  target_include_directories(${target} PRIVATE
+    ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/bench)
+  if(target MATCHES "^bench_")
+    target_link_libraries(${target} PRIVATE benchmark::benchmark benchmark::benchmark_main)
+  endif()
+endforeach()

@@ -1,0 +1,180 @@
+# The tests, and how a file becomes one:
+#
+#   test/<room>/*_test.cpp     one GoogleTest program test_<room>; label <room>
+#   test/support/*.cpp         linked into every test program; included as "support/x.hpp"
+#   test/compile_fail/*.cpp    must not compile, for the stated reason
+#   test/tools/*_test.sh       executable script, called with the build and the source directory
+#   test/tools/*_prog.cpp      program testprog_* for those scripts
+#   test/model/run             model checking
+#   test/consumer/run          a project that uses the installed library
+#   examples/*.cpp             see WeftExamples.cmake
+#   tools/tidy, clang-format   style
+#
+# A test script that exits with 77 reports itself as skipped.
+
+set(weft_test_timeout_s 300)
+# Longer sweeps may take longer; WEFT_TEST_SCALE is read when ctest runs.
+set(weft_test_timeout_large_s 3600)
+# The rooms whose tests a change is checked against under the sanitizers by `make test`.
+set(weft_sanitize_rooms stack wait task sched time sync)
+
+# Checks of the source text and of the installation say the same in every build of it.
+set(weft_plain_native_build OFF)
+if(NOT WEFT_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+  set(weft_plain_native_build ON)
+endif()
+
+# --- GoogleTest and rapidcheck ------------------------------------------------------------------
+
+find_package(GTest QUIET)
+if(NOT GTest_FOUND)
+  # Debian ships the sources, which is how a cross build gets it.
+  set(weft_gtest_source /usr/src/googletest/googletest)
+  if(NOT EXISTS ${weft_gtest_source})
+    message(FATAL_ERROR "weft: GoogleTest not found; run scripts/setup, "
+      "or configure with -DWEFT_BUILD_TESTS=OFF")
+  endif()
+  set(INSTALL_GTEST OFF)
+  add_subdirectory(${weft_gtest_source} ${PROJECT_BINARY_DIR}/googletest EXCLUDE_FROM_ALL SYSTEM)
+endif()
+include(GoogleTest)
+
+find_package(rapidcheck QUIET)
+if(NOT rapidcheck_FOUND)
+  message(STATUS "weft: rapidcheck not found, test files that include it are left out")
+endif()
+
+# --- one program per room -----------------------------------------------------------------------
+
+file(GLOB weft_support_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/test/support/*.cpp)
+add_library(weft_test_support INTERFACE)
+target_link_libraries(weft_test_support INTERFACE weft::weft GTest::gtest GTest::gtest_main)
+target_include_directories(weft_test_support INTERFACE
+  ${PROJECT_SOURCE_DIR}/test ${PROJECT_SOURCE_DIR}/src)
+if(rapidcheck_FOUND)
+  target_link_libraries(weft_test_support INTERFACE rapidcheck)
+  target_compile_definitions(weft_test_support INTERFACE WEFT_HAVE_RAPIDCHECK=1)
+endif()
+if(weft_support_sources)
+  add_library(weft_test_support_objects OBJECT ${weft_support_sources})
+  weft_target_defaults(weft_test_support_objects)
+  target_link_libraries(weft_test_support_objects PRIVATE weft_test_support)
+endif()
+
+# Everything that `make test` needs from a sanitizer build.
+add_custom_target(weft_sanitize_tests)
+
+# Tests are listed when ctest starts, not while building: a test program that crashes at start-up
+# then stays on disk to be debugged, and a wrapper around ctest applies to the listing too.
+function(weft_add_room room sources)
+  set(target test_${room})
+  weft_add_program(${target} ${sources})
+  target_link_libraries(${target} PRIVATE weft_test_support)
+  if(TARGET weft_test_support_objects)
+    target_link_libraries(${target} PRIVATE weft_test_support_objects)
+  endif()
+
+  set(labels ${room})
+  if(room IN_LIST weft_sanitize_rooms)
+    list(APPEND labels sanitize)
+    add_dependencies(weft_sanitize_tests ${target})
+  endif()
+  gtest_discover_tests(${target}
+    TEST_PREFIX ${room}. TEST_LIST weft_tests DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)
+  # gtest_discover_tests cannot carry a list as a property, nor a time-out chosen at run time.
+  set(properties_file ${PROJECT_BINARY_DIR}/${target}_properties.cmake)
+  file(CONFIGURE OUTPUT ${properties_file} @ONLY CONTENT [[
+if(weft_tests)
+  set(timeout_s @weft_test_timeout_s@)
+  if("$ENV{WEFT_TEST_SCALE}" STREQUAL "large")
+    set(timeout_s @weft_test_timeout_large_s@)
+  endif()
+  set_tests_properties(${weft_tests} PROPERTIES LABELS "@labels@" TIMEOUT ${timeout_s})
+  unset(weft_tests)
+endif()
+]])
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${properties_file})
+endfunction()
+
+file(GLOB weft_room_tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/test/*/*_test.cpp)
+set(weft_test_rooms "")
+foreach(source IN LISTS weft_room_tests)
+  get_filename_component(room ${source} DIRECTORY)
+  get_filename_component(room ${room} NAME)
+  if(room MATCHES "^(support|consumer|model|compile_fail)$")
+    continue()
+  endif()
+  if(NOT rapidcheck_FOUND)
+    file(STRINGS ${source} uses REGEX "rapidcheck|WEFT_HAVE_RAPIDCHECK")
+    if(uses AND NOT uses MATCHES "WEFT_HAVE_RAPIDCHECK")
+      message(STATUS "weft: left out: ${source}")
+      continue()
+    endif()
+  endif()
+  list(APPEND weft_test_rooms ${room})
+  list(APPEND weft_room_sources_${room} ${source})
+endforeach()
+list(REMOVE_DUPLICATES weft_test_rooms)
+foreach(room IN LISTS weft_test_rooms)
+  weft_add_room(${room} "${weft_room_sources_${room}}")
+endforeach()
+
+# --- each public header compiles alone ----------------------------------------------------------
+
+set(weft_header_sources "")
+foreach(header IN LISTS weft_public_headers)
+  string(REGEX REPLACE "[/.]" "_" name ${header})
+  set(source ${PROJECT_BINARY_DIR}/header_check/${name}.cpp)
+  file(CONFIGURE OUTPUT ${source} CONTENT "#include <@header@>\n" @ONLY)
+  list(APPEND weft_header_sources ${source})
+endforeach()
+if(weft_header_sources)
+  add_library(weft_header_check OBJECT ${weft_header_sources})
+  weft_target_defaults(weft_header_check)
+  target_link_libraries(weft_header_check PRIVATE weft::weft)
+endif()
+
+# --- scripts, models, source checks -------------------------------------------------------------
+
+if(NOT weft_plain_native_build)
+  return()
+endif()
+
+# weft_add_script_test(name label timeout_s command...)
+function(weft_add_script_test name label timeout_s)
+  add_test(NAME ${name} COMMAND ${ARGN})
+  set_tests_properties(${name} PROPERTIES
+    LABELS ${label} TIMEOUT ${timeout_s} SKIP_RETURN_CODE 77)
+endfunction()
+
+file(GLOB weft_tool_programs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/test/tools/*_prog.cpp)
+foreach(source IN LISTS weft_tool_programs)
+  get_filename_component(name ${source} NAME_WE)
+  string(REGEX REPLACE "_prog$" "" name ${name})
+  weft_add_program(testprog_${name} ${source})
+endforeach()
+
+file(GLOB weft_tool_scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/test/tools/*_test.sh)
+foreach(script IN LISTS weft_tool_scripts)
+  get_filename_component(name ${script} NAME_WE)
+  string(REGEX REPLACE "_test$" "" name ${name})
+  weft_add_script_test(tools.${name} tools 300
+    ${script} ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+endforeach()
+
+if(EXISTS ${PROJECT_SOURCE_DIR}/test/model/run)
+  weft_add_script_test(model model 1800 ${PROJECT_SOURCE_DIR}/test/model/run)
+endif()
+
+add_subdirectory(${PROJECT_SOURCE_DIR}/test/compile_fail)
+
+weft_add_script_test(consumer consumer 900
+  ${PROJECT_SOURCE_DIR}/test/consumer/run
+  ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR} ${CMAKE_CXX_COMPILER})
+
+find_package(Python3 COMPONENTS Interpreter REQUIRED)
+weft_add_script_test(tidy style 60
+  ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/tidy ${PROJECT_SOURCE_DIR})
+weft_add_script_test(tidy.self style 60
+  ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/tidy --self-test)
+weft_add_script_test(format style 60 ${PROJECT_SOURCE_DIR}/scripts/format --check)

@@ -1,0 +1,37 @@
+/// A one-byte lock for critical sections of a few instructions.
+///
+///     std::lock_guard guard(lock_);
+///
+/// Never held across a wake, a switch or a call into user code (rule 3 of the waist), so a holder
+/// is never off-CPU for long by our own doing; a preempted holder is waited for with `sched_yield`
+/// after a short spin.
+#pragma once
+
+#include <atomic>
+
+namespace weft {
+
+class Spinlock {
+ public:
+  void lock() noexcept {
+    // acquire: partner is the release store in unlock().
+    if (__builtin_expect(held_.exchange(true, std::memory_order_acquire), 0)) lock_slow();
+  }
+
+  [[nodiscard]] bool try_lock() noexcept {
+    // acquire: partner is the release store in unlock().
+    return !held_.load(std::memory_order_relaxed) &&
+           !held_.exchange(true, std::memory_order_acquire);
+  }
+
+  void unlock() noexcept {
+    // release: partner is the acquiring exchange in lock() and try_lock().
+    held_.store(false, std::memory_order_release);
+  }
+
+ private:
+  void lock_slow() noexcept;
+  std::atomic<bool> held_{false};
+};
+
+}  // namespace weft

@@ -1,0 +1,21 @@
+/// What engines do when every task waits and nothing can wake one of them.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+
+namespace weft {
+
+enum class OnDeadlock : std::uint8_t {
+  automatic,  // fail if the process has no other thread, else wait
+  fail,       // whatever other threads there are: nobody will wake these tasks
+  wait,       // somebody will
+};
+
+/// All tasks wait and nothing can wake them. what() says who waits for what.
+class Deadlock : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace weft

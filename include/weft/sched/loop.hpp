@@ -1,0 +1,125 @@
+/// Loop: one thread, first in first out. The engine to read first.
+///
+///     weft::Loop loop;
+///     int answer = loop.run([] { ...; return 42; });     // returns when no task is left
+///
+/// run() never returns while a task exists, and an idle loop sleeps in the kernel. If every task
+/// waits and nothing can ever wake one of them, that is reported with who waits for what: the tasks
+/// are cancelled, so that they clean up, and run() throws Deadlock. Other threads may spawn into a
+/// loop and wake its tasks; as long as the process has other threads, a loop with nothing to do
+/// waits for them (LoopOptions::on_deadlock decides).
+///
+/// A loop can also be a guest in another event loop: poll fd(), and call run_until_idle() when it
+/// is readable.
+///
+/// One thread at a time drives a loop; it need not always be the same one.
+#pragma once
+
+#include <weft/base/rng.hpp>
+#include <weft/io/kernel.hpp>
+#include <weft/sched/deadlock.hpp>
+#include <weft/task/io.hpp>
+#include <weft/task/worker.hpp>
+#include <weft/time/timeline.hpp>
+
+namespace weft {
+
+struct LoopOptions {
+  IoOptions io{};
+  /// The outside world; empty: the real one. make_virtual_kernel() gives virtual time.
+  std::unique_ptr<Kernel> kernel{};
+  OnDeadlock on_deadlock = OnDeadlock::automatic;
+};
+
+class Loop final : public Io {
+ public:
+  explicit Loop(LoopOptions options = {});
+  /// Cancels what is left (reason: shutdown) and runs it to its end.
+  ~Loop() override;
+
+  /// Runs until no task is left.
+  void run();
+  /// Runs `f` as a task, until no task is left; gives f's result or throws its error.
+  template <class F>
+  auto run(F f) {
+    auto handle = spawn(std::move(f), {.name = "main"});
+    run();
+    return handle.get();
+  }
+  /// Runs until `f` is done; other tasks stay where they are.
+  template <class F>
+  auto block_on(F f) {
+    auto handle = spawn(std::move(f), {.name = "block_on"});
+    drive([&] { return handle.done(); });
+    return handle.get();
+  }
+
+  /// Runs what is ready now, without waiting. True if tasks remain.
+  bool run_until_idle();
+  /// Readable when run_until_idle() would do something; also covers the next deadline, so ask after
+  /// each call. -1 if the kernel has no descriptors.
+  [[nodiscard]] int fd();
+
+  [[nodiscard]] Instant now() noexcept override { return kernel_->now(); }
+  void arm_timer(TimerNode& timer) noexcept override { timeline_.arm(timer); }
+  void disarm_timer(TimerNode& timer) noexcept override { timeline_.disarm(timer); }
+  [[nodiscard]] std::uint32_t choose(std::uint32_t n) noexcept override { return rng_.below(n); }
+  [[nodiscard]] const char* kind() const noexcept override { return "loop"; }
+  [[nodiscard]] Wait::Flow flow_of_closures() const noexcept override { return Wait::Flow::fiber; }
+  [[nodiscard]] Wait::Flow flow_of_coroutines() const noexcept override {
+    return Wait::Flow::coroutine;
+  }
+  void ready(Task& task) noexcept override;
+  void block(Task& task) override;
+  void retire(Task& task) noexcept override;
+  void interrupt() noexcept override { kernel_->interrupt(); }
+
+ private:
+  class LoopWorker final : public Worker {
+   public:
+    using Worker::budget_;
+    using Worker::ready_;
+    using Worker::Worker;
+  };
+  static constexpr std::uint32_t hops_per_round = 256;
+
+  template <class Done>
+  void drive(Done done);
+  void begin_driving();
+  void end_driving() noexcept;
+  void round();
+  [[nodiscard]] bool prepare_to_sleep() noexcept;
+  void idle();
+  void handle_deadlock();
+
+  std::unique_ptr<Kernel> kernel_;
+  const OnDeadlock on_deadlock_;
+  Timeline timeline_;
+  LoopWorker worker_;
+  Rng rng_{1};
+  std::string deadlock_report_;
+  bool driving_ = false;
+
+  Inbox inbox_;
+  std::atomic<bool> asleep_{false};  // the next push must interrupt the kernel
+};
+
+template <class Done>
+void Loop::drive(Done done) {
+  begin_driving();
+  while (!done()) {
+    round();
+    if (worker_.ready_.empty() && !done()) idle();
+  }
+  end_driving();
+  if (!deadlock_report_.empty()) throw Deadlock(std::exchange(deadlock_report_, {}));
+}
+
+/// Runs `f` on a loop of its own, from a plain thread.
+template <class F>
+auto block_on(F f) {
+  Loop loop;
+  return loop.run(std::move(f));
+}
+
+}  // namespace weft

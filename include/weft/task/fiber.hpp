@@ -1,0 +1,47 @@
+/// A fiber: a stack and a strand of control, on which tasks run one after the other.
+///
+/// It lives at the top of its own stack, in the page that is touched anyway. Tasks are bound to a
+/// fiber when they first run, not when they are spawned: a million spawned tasks that run to
+/// completion need a handful of stacks.
+///
+/// Who may touch the stack follows from the state of the task that is bound to it, one word whose
+/// edges are asserted, so there is nothing to keep in step:
+///
+///     idle ───▶ assigned ───▶ owned (task running) ⇄ parked (task ready or blocked)
+///      ▲                          │
+///      └──────── done ◀───────────┘        into the idle pool only when off its stack
+///
+/// A task becomes `running` once for each time it was made ready (asserted): no two workers on one
+/// stack.
+#pragma once
+
+#include <weft/base/check.hpp>
+#include <weft/stack/stack_pool.hpp>
+#include <weft/stack/strand.hpp>
+
+namespace weft {
+
+class Task;
+
+class Fiber {
+ public:
+  /// Builds a fiber at the top of `stack`.
+  static Fiber* create(stack::Stack stack);
+  /// From another stack.
+  static stack::Stack destroy(Fiber* fiber) noexcept;
+
+  [[nodiscard]] const stack::Stack& stack() const noexcept { return stack_; }
+  [[nodiscard]] stack::Strand& strand() noexcept { return strand_; }
+  [[nodiscard]] const stack::Strand& strand() const noexcept { return strand_; }
+  [[nodiscard]] Task* task() const noexcept { return task_; }  // null: idle
+  void bind(Task& task) noexcept { task_ = &task; }
+
+ private:
+  explicit Fiber(stack::Stack stack) noexcept : stack_(stack) {}
+
+  stack::Strand strand_;
+  stack::Stack stack_;
+  Task* task_ = nullptr;
+};
+
+}  // namespace weft

@@ -1,0 +1,112 @@
+/// Io: where tasks run. It owns scheduling and the outside world; the same code runs on each of
+/// them.
+///
+///     weft::Loop loop;                    one thread, FIFO          (sched/loop)
+///     weft::Inline io;                    the calling thread        (sched/inline)
+///
+/// This is the seam between tasks and engines: what a task may ask of the place it runs in. A task
+/// inherits its Io from where it was spawned.
+#pragma once
+
+#include <weft/stack/stack_pool.hpp>
+#include <weft/task/scope.hpp>
+#include <weft/task/task.hpp>
+#include <weft/wait/timer.hpp>
+
+#include <functional>
+
+namespace weft {
+
+struct IoOptions {
+  /// Of fibers that do not say otherwise; 0: WEFT_STACK_SIZE, or 256 KiB.
+  std::size_t stack_size = 0;
+  /// Told about tasks that failed with nobody to tell; default: one line on stderr.
+  std::function<void(const Task&, const std::exception_ptr&)> on_unhandled{};
+};
+
+class Io : public ListNode<Io> {
+ public:
+  Io(const Io&) = delete;
+  Io& operator=(const Io&) = delete;
+
+  // What tasks ask
+  // ---------------------------------------------------------------------------------------------
+
+  [[nodiscard]] virtual Instant now() noexcept = 0;
+  virtual void arm_timer(TimerNode& timer) noexcept = 0;
+  virtual void disarm_timer(TimerNode& timer) noexcept = 0;
+  /// See weft::choose.
+  [[nodiscard]] virtual std::uint32_t choose(std::uint32_t n) noexcept = 0;
+  /// For people: "loop", "inline".
+  [[nodiscard]] virtual const char* kind() const noexcept = 0;
+
+  // Spawning
+  // ---------------------------------------------------------------------------------------------------
+
+  /// A task nobody joins; a failure goes to `on_unhandled`. From any thread.
+  template <class F>
+  auto spawn(F f, SpawnOptions options = {}) {
+    return root_.spawn(std::move(f), options);
+  }
+  [[nodiscard]] Scope& root() noexcept { return root_; }
+  /// Tasks that have been spawned and not yet completed.
+  [[nodiscard]] std::size_t live() const noexcept {
+    return live_.load(
+        std::memory_order_relaxed);  // relaxed: a report; engines decide on their own thread
+  }
+
+  // Watching
+  // ---------------------------------------------------------------------------------------------------
+
+  /// Set before tasks run; null for none.
+  void observe(Observer* observer) noexcept { observer_ = observer; }
+  [[nodiscard]] Observer* observer() const noexcept { return observer_; }
+  void report_unhandled(const Task& task, const std::exception_ptr& error) noexcept;
+  [[nodiscard]] stack::StackPool& stacks() noexcept { return stacks_; }
+
+  // The engine's side
+  // ------------------------------------------------------------------------------------------
+
+  /// How closures and coroutines run here.
+  [[nodiscard]] virtual Wait::Flow flow_of_closures() const noexcept = 0;
+  [[nodiscard]] virtual Wait::Flow flow_of_coroutines() const noexcept = 0;
+  /// A new task. From any thread.
+  virtual void launch(Task& task) noexcept { ready(task); }
+  /// A task that was woken, or is new: run it when its turn comes. From any thread.
+  virtual void ready(Task& task) noexcept = 0;
+  /// Makes an idle engine look around; from any thread and from signal handlers.
+  virtual void interrupt() noexcept = 0;
+  /// Blocks the calling thread until ready(task); for tasks whose flow is a thread.
+  virtual void block(Task& task) = 0;
+
+  [[nodiscard]] std::uint64_t next_tid() noexcept {
+    return last_tid_.fetch_add(1, std::memory_order_relaxed) +
+           1;  // relaxed: only unique and rising
+  }
+  void admit() noexcept { live_.fetch_add(1, std::memory_order_relaxed); }
+  /// The task is complete. The last use of the Io by the task's own code.
+  virtual void retire(Task& task) noexcept = 0;
+
+  /// The last dump request this Io has answered; see dump.hpp.
+  std::uint32_t dumps_answered = 0;
+
+ protected:
+  explicit Io(IoOptions options);
+  virtual ~Io();
+  std::atomic<std::size_t> live_{0};
+
+ private:
+  IoOptions options_;
+  Observer* observer_ = nullptr;
+  std::atomic<std::uint64_t> last_tid_{0};
+  stack::StackPool stacks_;
+  Scope root_;
+};
+
+/// The Io of the calling task; throws std::logic_error outside of tasks.
+[[nodiscard]] Io& this_io();
+
+/// The time on the calling task's clock.
+[[nodiscard]] Instant now();
+
+}  // namespace weft

@@ -1,0 +1,264 @@
+/// Scope: how long tasks live. A nursery and a node of the cancellation tree in one.
+///
+///     Buffer shared;                           // declared before: children may borrow it
+///     Scope scope;
+///     scope.spawn([&] { produce(shared); });
+///     scope.spawn(consume(shared));            // a coroutine, the same way
+///     scope.join();                            // waits; rethrows the first error
+///
+/// No child outlives its scope: the destructor waits too (and rethrows, if nothing is being thrown
+/// already). The first child that fails cancels its siblings (see OnFailure). Leaving the scope by
+/// an exception cancels the children. A scope may have a deadline; the nearest one of all enclosing
+/// scopes counts.
+///
+/// A scope governs its children, not the code that declared it. To include that code, so that a
+/// deadline or a failing child also interrupts the body's own waits, use
+///
+///     Outcome<int> o = within({.deadline = now() + 1s}, [&](Scope& s) { ...; return 42; });
+///     Outcome<int> o = timeout(1s, [&] { return fetch(); });                     // the same,
+///     without children
+///
+/// In coroutines, where destructors cannot wait: `co_await scope.joined()`, or `co_await
+/// within(...)` with a body that is a coroutine. A scope with running children destroyed in a
+/// coroutine is a checked error.
+///
+/// Any task or thread may spawn into, cancel or join a scope it can reach.
+#pragma once
+
+#include <weft/task/coro.hpp>
+#include <weft/wait/timer.hpp>
+
+#include <functional>
+
+namespace weft {
+
+enum class OnFailure : std::uint8_t {
+  cancel_siblings,  // the first error stops the others; join rethrows it
+  keep_going,       // the others run on; join rethrows the first error
+  isolate,  // errors stay with the handles; one without a handle goes to the Io's on_unhandled
+};
+
+struct ScopeOptions {
+  Instant deadline = Instant::never();
+  OnFailure on_failure = OnFailure::cancel_siblings;
+  std::string_view name{};  // for dumps; must outlive the scope
+};
+
+namespace detail {
+class Within;
+}
+
+[[nodiscard]] Wait::Flow flow_of_closures(const Io& io) noexcept;
+[[nodiscard]] Wait::Flow flow_of_coroutines(const Io& io) noexcept;
+
+class Scope : public CancelNode {
+ public:
+  /// Under the calling task's innermost scope. On a plain thread, name the Io.
+  explicit Scope(ScopeOptions options = {});
+  explicit Scope(Io& io, ScopeOptions options = {});
+  ~Scope() noexcept(false);
+
+  /// Starts a task: a callable, a callable that returns a Coro (which it then outlives), or a Coro.
+  template <class F>
+  auto spawn(F f, SpawnOptions options = {});
+
+  void cancel(CancelReason reason = CancelReason::requested) noexcept { cancel_tree(reason); }
+  [[nodiscard]] bool cancelled() const noexcept { return cancel_reason() != CancelReason::none; }
+
+  /// Waits for all children, then rethrows the first error, or `Cancelled` if the caller was
+  /// cancelled meanwhile.
+  void join();
+  /// The same for coroutines.
+  [[nodiscard]] Coro<void> joined();
+
+  [[nodiscard]] Io& io() const noexcept { return io_; }
+  [[nodiscard]] ObjectId id() const noexcept { return id_; }
+  [[nodiscard]] Instant deadline() const noexcept { return deadline_; }
+  [[nodiscard]] std::string_view name() const noexcept { return name_; }
+  [[nodiscard]] std::size_t size() const noexcept;  // children still running
+
+  /// Waits until no child is left. An ordinary operation: it can lose a race, and cancelling the
+  /// waiter ends it.
+  class EmptyOp {
+   public:
+    using Result = void;
+    static constexpr Reason reason{"scope"};
+    explicit EmptyOp(Scope& scope) noexcept : scope_(scope) {}
+    ObjectId object() const noexcept { return scope_.id_; }
+    bool try_now() const noexcept { return scope_.size() == 0; }
+    Armed arm(Arm& arm) noexcept;
+    void disarm(Arm& arm) noexcept;
+    void take() const noexcept {}
+
+   private:
+    Scope& scope_;
+  };
+  [[nodiscard]] EmptyOp empty_op() noexcept { return EmptyOp(*this); }
+
+ private:
+  friend class Task;
+  friend class Io;
+  friend class detail::Within;
+  struct OfOwner {};
+  struct OfIo {};
+
+  Scope(OfOwner, ScopeOptions options);  // includes the calling task
+  Scope(OfIo, Io& io);                   // the root
+
+  void add_child(Task& task) noexcept;
+  void child_failed(Task& task, const std::exception_ptr& error) noexcept;
+  void child_done(Task& task) noexcept;
+  void body_failed(const std::exception_ptr& error) noexcept;
+  void wait_for_children();
+  void leave() noexcept;  // the timer and the tree; idempotent
+  void arm_deadline(Instant own) noexcept;
+  [[nodiscard]] std::exception_ptr take_error() noexcept;
+
+  struct DeadlineTimer : TimerNode {
+    explicit DeadlineTimer(Scope& s) noexcept;
+    Scope& scope;
+  };
+
+  Io& io_;
+  const ObjectId id_ = new_object_id();
+  const std::string_view name_;
+  const OnFailure on_failure_;
+  Task* const owner_;  // whom it includes, or null
+  const int exceptions_at_start_;
+  Instant deadline_ = Instant::never();
+  bool timer_armed_ = false;
+  DeadlineTimer timer_{*this};
+
+  // Under the node's lock.
+  std::size_t children_ = 0;
+  std::exception_ptr first_error_;
+  List<Arm> joiners_;
+};
+
+/// While it lives, the calling task is deaf to cancellation from outside: for clean-up that must
+/// wait.
+///
+///     catch (const Cancelled&) { Shield shield; connection.send(goodbye); throw; }
+class Shield : public CancelNode {
+ public:
+  Shield();
+  ~Shield();
+
+ private:
+  Task* const task_;
+};
+
+namespace detail {
+
+template <class T, class F>
+class ClosureTask final : public TaskOf<T> {
+ public:
+  ClosureTask(Io& io, F f, const SpawnOptions& options)
+      : TaskOf<T>(io, flow_of_closures(io), options), f_(std::move(f)) {}
+
+  void execute() noexcept override {
+    if (const auto reason = this->cancelled_before_start(); reason != CancelReason::none) {
+      this->outcome_.emplace(Outcome<T>::cancel(reason));
+    } else {
+      this->outcome_.emplace(Outcome<T>::of(*f_));
+    }
+    f_.reset();  // what it captured may be gone once the scope is told
+  }
+  std::coroutine_handle<> root() noexcept override { return {}; }
+  void collect() noexcept override {}
+  void refuse(std::exception_ptr error) noexcept override {
+    this->outcome_.emplace(Outcome<T>::failure(std::move(error)));
+    f_.reset();
+  }
+
+ private:
+  std::optional<F> f_;
+};
+
+/// `F` makes the coroutine, or is it already.
+template <class T, class F>
+class CoroTask final : public TaskOf<T> {
+ public:
+  CoroTask(Io& io, F f, const SpawnOptions& options)
+      : TaskOf<T>(io, flow_of_coroutines(io), options), f_(std::move(f)) {}
+
+  void execute() noexcept override {
+    if (const auto reason = this->cancelled_before_start(); reason != CancelReason::none) {
+      this->outcome_.emplace(Outcome<T>::cancel(reason));
+    } else {
+      this->outcome_.emplace(Outcome<T>::of([&]() -> T { return drive(make()); }));
+    }
+    drop();
+  }
+  std::coroutine_handle<> root() noexcept override {
+    if (const auto reason = this->cancelled_before_start(); reason != CancelReason::none) {
+      this->outcome_.emplace(Outcome<T>::cancel(reason));
+      return {};
+    }
+    try {
+      make().handle().promise().set_task_root();
+      return coro_->handle();
+    } catch (...) {  // the callable threw before there was a coroutine
+      this->outcome_.emplace(Outcome<T>::failure(std::current_exception()));
+      return {};
+    }
+  }
+  void collect() noexcept override {
+    if (!this->outcome_) {
+      this->outcome_.emplace(
+          Outcome<T>::of([&]() -> T { return coro_->handle().promise().take(); }));
+    }
+    drop();
+  }
+  void refuse(std::exception_ptr error) noexcept override {
+    this->outcome_.emplace(Outcome<T>::failure(std::move(error)));
+    drop();
+  }
+
+ private:
+  Coro<T>& make() {
+    if constexpr (is_coro<F>) {
+      coro_.emplace(std::move(*f_));
+    } else {
+      coro_.emplace((*f_)());
+    }
+    return *coro_;
+  }
+  void drop() noexcept {
+    coro_.reset();
+    f_.reset();
+  }
+  std::optional<F> f_;  // a lambda coroutine's captures live here, longer than the coroutine
+  std::optional<Coro<T>> coro_;
+};
+
+template <class T>
+JoinHandle<T> handle_of(TaskOf<T>& task) noexcept {
+  return JoinHandle<T>(task);
+}
+
+template <class F>
+auto make_task(Io& io, F f, const SpawnOptions& options) {
+  if constexpr (is_coro<F>) {
+    return new CoroTask<typename F::Value, F>(io, std::move(f), options);
+  } else {
+    using R = std::invoke_result_t<F&>;
+    if constexpr (is_coro<R>) {
+      return new CoroTask<typename R::Value, F>(io, std::move(f), options);
+    } else {
+      return new ClosureTask<R, F>(io, std::move(f), options);
+    }
+  }
+}
+
+}  // namespace detail
+
+template <class F>
+auto Scope::spawn(F f, SpawnOptions options) {
+  auto* task = detail::make_task(io_, std::move(f), options);
+  auto handle = detail::handle_of(*task);
+  task->start(*this);
+  return handle;
+}
+
+}  // namespace weft

@@ -1,0 +1,189 @@
+/// A task: who runs. One block of memory holding its identity, its place in the cancellation tree,
+/// its wait, and (in the derived class) the closure or coroutine and the result.
+///
+/// A task runs on a fiber of its own, or as a coroutine on the worker's stack, or, on an inline Io,
+/// on the calling thread. It ends exactly once, with an Outcome. Users hold it through JoinHandle.
+///
+///            spawn            picked              wait
+///     created ──▶ ready ─────────────▶ running ─────────▶ blocked(reason)
+///                   ▲     ◀──────────     │                    │
+///                   │       yield         └──▶ complete        │
+///                   └──────────────────────────────────────────┘ woken
+///
+/// Every edge is asserted and shown to the Io's Observer.
+///
+/// Lifetime: one reference belongs to the engine from spawn to completion, one to each handle.
+#pragma once
+
+#include <weft/base/time.hpp>
+#include <weft/task/cancel.hpp>
+#include <weft/wait/op.hpp>
+
+#include <coroutine>
+#include <string>
+#include <string_view>
+
+namespace weft {
+
+class Fiber;
+class Scope;
+class Task;
+class Worker;
+struct LocalBinding;
+
+enum class TaskState : std::uint8_t { created, ready, running, blocked, complete };
+[[nodiscard]] const char* to_string(TaskState state) noexcept;
+
+/// Sees every edge of every task's life, on the thread where it happens. Must not wait or throw.
+class Observer {
+ public:
+  virtual void on_edge(const Task& task, TaskState from, TaskState to) noexcept = 0;
+
+ protected:
+  ~Observer() = default;
+};
+
+struct SpawnOptions {
+  /// Shown in dumps, reports and gdb; empty: "task".
+  std::string_view name{};
+  /// Bytes, rounded up to pages; 0: the Io's default.
+  std::size_t stack_size = 0;
+  /// This task changes MXCSR by intrinsics and wants it kept across switches (<cfenv> needs no
+  /// option).
+  bool keep_float_control = false;
+};
+
+class Task : public Wait, public CancelNode {
+ public:
+  [[nodiscard]] std::uint64_t tid() const noexcept { return tid_; }
+  [[nodiscard]] std::string_view name() const noexcept;
+  [[nodiscard]] TaskState state() const noexcept {
+    return state_.load(std::memory_order_relaxed);  // relaxed: a report, nothing is decided by it
+  }
+  [[nodiscard]] ObjectId id() const noexcept { return id_; }
+  [[nodiscard]] Io& io() const noexcept final { return io_; }
+  [[nodiscard]] Fiber* fiber() const noexcept { return fiber_; }
+  /// Where a suspended coroutine task will continue; null while it runs and for fibers.
+  [[nodiscard]] std::coroutine_handle<> resume_point() const noexcept { return resume_point_; }
+
+  /// The node that children, scopes and shields made now hang under.
+  [[nodiscard]] CancelNode& active() const noexcept { return *active_; }
+  void set_active(CancelNode& node) noexcept { active_ = &node; }
+
+  [[nodiscard]] LocalBinding* locals() const noexcept { return locals_; }
+  void set_locals(LocalBinding* locals) noexcept { locals_ = locals; }
+
+  void retain() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }  // relaxed: we hold one
+  /// Does anybody but the engine hold it?
+  [[nodiscard]] bool has_handles() const noexcept {
+    return refs_.load(std::memory_order_relaxed) >
+           1;  // relaxed: a race with a dropped handle is harmless
+  }
+  void release() noexcept;
+
+  // Joining
+  // ----------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] bool done() const noexcept {
+    return done_.load(
+        std::memory_order_acquire);  // acquire: partner is the release store in finish()
+  }
+  [[nodiscard]] Armed arm_joiner(Arm& arm) noexcept;
+  void disarm_joiner(Arm& arm) noexcept;
+
+  // Waiting (see Wait)
+  // -----------------------------------------------------------------------------------------
+
+  void suspend() final;
+  void suspend_coroutine(std::coroutine_handle<> handle) noexcept final;
+  void resume() noexcept final;
+
+  // The engine's side
+  // ------------------------------------------------------------------------------------------
+
+  /// Runs the task from start to end on the calling stack and keeps the outcome.
+  virtual void execute() noexcept = 0;
+  /// The coroutine to resume first, for tasks that run as coroutines.
+  virtual std::coroutine_handle<> root() noexcept = 0;
+  /// Keeps the outcome of the finished root coroutine.
+  virtual void collect() noexcept = 0;
+  /// Ends with `error` without having run: there was no stack for it.
+  virtual void refuse(std::exception_ptr error) noexcept = 0;
+  /// The task's error, if it ended in one.
+  [[nodiscard]] virtual std::exception_ptr error() const noexcept = 0;
+
+  /// After execute() or collect(): tells the scope and the joiners. The scope may be gone
+  /// afterwards.
+  void finish() noexcept;
+
+  void to_state(TaskState to) noexcept {
+    // relaxed: one party at a time changes the state; reports may read it any time.
+    const TaskState from = state_.load(std::memory_order_relaxed);
+    if (!legal(from, to)) [[unlikely]]
+      illegal_edge(from, to);
+    state_.store(to, std::memory_order_relaxed);
+    if (observer_ != nullptr) [[unlikely]]
+      observer_->on_edge(*this, from, to);
+  }
+  /// Enters the tree under `scope` and hands itself to the Io.
+  void start(Scope& scope);
+
+  static void* operator new(std::size_t size);
+  static void operator delete(void* block, std::size_t size) noexcept;
+
+ protected:
+  Task(Io& io, Flow flow, const SpawnOptions& options);
+  virtual ~Task();
+
+  /// The reason this task was told to stop before it ran, or `none`.
+  [[nodiscard]] CancelReason cancelled_before_start() const noexcept { return cancel_reason_of(); }
+
+ private:
+  friend class Worker;
+  friend class ReadyQueue;
+  friend class Inbox;
+  [[nodiscard]] static constexpr bool legal(TaskState from, TaskState to) noexcept {
+    switch (to) {
+      case TaskState::created:
+        return false;
+      case TaskState::ready:
+        return from != TaskState::ready && from != TaskState::complete;
+      case TaskState::running:
+        return from == TaskState::ready;
+      case TaskState::blocked:
+      case TaskState::complete:
+        return from == TaskState::running;
+    }
+    return false;
+  }
+  [[noreturn]] void illegal_edge(TaskState from, TaskState to) const noexcept;
+  [[nodiscard]] CancelReason cancel_reason_of() const noexcept {
+    return CancelNode::flag().reason();
+  }
+
+  // Fixed at spawn.
+  Io& io_;
+  Observer* const observer_;
+  const std::uint64_t tid_;
+  const ObjectId id_;
+  char* name_ = nullptr;
+  const std::uint32_t stack_size_;
+  const bool keep_float_control_;
+
+  // The running task's, or its worker's while it is off its stack.
+  CancelNode* active_ = this;
+  LocalBinding* locals_ = nullptr;
+  Fiber* fiber_ = nullptr;  // bound at first run
+  std::coroutine_handle<> resume_point_{};
+  Task* next_ready_ = nullptr;  // the run queue's
+
+  std::atomic<TaskState> state_{TaskState::created};
+  std::atomic<bool> done_{false};
+  std::atomic<std::uint32_t> refs_{1};
+  List<Arm> joiners_;  // under the node's lock
+};
+
+/// The task that is running on this thread; null outside of tasks.
+[[nodiscard]] Task* this_task() noexcept;
+
+}  // namespace weft

@@ -1,0 +1,44 @@
+/// co_await op: the coroutine's side of waiting. Same Suspension as a fiber's; only the parking
+/// differs.
+///
+/// A coroutine may also be driven by a fiber or a plain thread (weft::await). Then the wait belongs
+/// to a flow with a stack, which simply blocks inside await_ready, and the coroutine never
+/// suspends.
+#pragma once
+
+#include <weft/wait/suspension.hpp>
+
+namespace weft {
+
+template <Op O>
+class OpAwaiter {
+ public:
+  explicit OpAwaiter(O op) : op_(std::move(op)) {}
+  OpAwaiter(const OpAwaiter&) = delete;
+  OpAwaiter& operator=(const OpAwaiter&) = delete;
+
+  bool await_ready() {
+    Wait& wait = *current()->wait;
+    wait.throw_if_cancelled();
+    polled_ = branch::poll(op_);
+    if (polled_) return true;
+    suspension_.emplace(wait, op_);
+    if (!suspension_->publish()) return true;
+    if (wait.flow() == Wait::Flow::coroutine) return false;
+    wait.suspend();
+    return true;
+  }
+  void await_suspend(std::coroutine_handle<> handle) noexcept {
+    current()->wait->suspend_coroutine(handle);
+  }
+  ResultOf<O> await_resume() {
+    return polled_ ? branch::take(op_, *polled_) : suspension_->finish();
+  }
+
+ private:
+  O op_;
+  std::optional<std::size_t> polled_;
+  std::optional<Suspension<O>> suspension_;
+};
+
+}  // namespace weft

@@ -1,0 +1,133 @@
+/// Operations: cold values that say what to wait for.
+///
+/// Building or dropping an Op does nothing. To add a new kind of waiting, write a type with these
+/// members; no scheduler knows or cares:
+///
+///     struct Result                    what the wait gives (an alias; void is fine)
+///     static constexpr Reason reason   a word for dumps
+///     object()    identity of the thing waited on: the order in which a select publishes
+///     try_now()   complete without waiting? If true, take() follows.
+///     arm(Arm&)   publish the arm in the object's queue, under its lock, or find yourself ready:
+///                   waiting  published; whoever makes the object ready will claim the arm
+///                   won      ready after all: claimed our own wait (arm.claim()), then took
+///                   lost     our own claim failed: another case has been claimed meanwhile
+///                   retry    we claimed ourselves, then the peer's claim failed: nothing was taken
+///     disarm(Arm&)  mandatory, cheap, noexcept; after it nobody can reach the Arm. The arm may
+///     already have been
+///                   unlinked by a claimant that lost.
+///     take()      once, after winning: the result
+///
+/// The op does not move between arm() and the end of the suspension, so peers may write through
+/// arm.slot.
+///
+/// Composite operations (race, map, guard) are trees whose leaves are such types. They expose their
+/// leaves as numbered *branches*, so that a select of selects still publishes all leaves in one
+/// global order.
+#pragma once
+
+#include <weft/wait/wait.hpp>
+
+#include <concepts>
+#include <optional>
+
+namespace weft {
+
+enum class Armed : std::uint8_t { waiting, won, lost, retry };
+
+/// One thing to wait for.
+template <class O>
+concept LeafOp = requires(O op, Arm& arm) {
+  typename O::Result;
+  requires std::same_as<std::remove_cv_t<decltype(O::reason)>, Reason>;
+  { op.object() } -> std::same_as<ObjectId>;
+  { op.try_now() } -> std::same_as<bool>;
+  { op.arm(arm) } -> std::same_as<Armed>;
+  requires noexcept(op.disarm(arm));
+  { op.take() } -> std::same_as<typename O::Result>;
+};
+
+/// Several things to wait for, of which one will happen. `poll()` gives the branch that completed
+/// at once.
+template <class O>
+concept BranchOp = requires(O op, Arm& arm, std::size_t k) {
+  typename O::Result;
+  { O::branches } -> std::convertible_to<std::size_t>;
+  { op.poll() } -> std::same_as<std::optional<std::size_t>>;
+  { op.object(k) } -> std::same_as<ObjectId>;
+  { op.reason_of(k) } -> std::same_as<Reason>;
+  { op.arm(k, arm) } -> std::same_as<Armed>;
+  requires noexcept(op.disarm(k, arm));
+  { op.take(k) } -> std::same_as<typename O::Result>;
+};
+
+template <class O>
+concept Op = LeafOp<O> || BranchOp<O>;
+
+template <Op O>
+using ResultOf = typename O::Result;
+
+/// Both kinds of operation seen as branches.
+namespace branch {
+
+template <Op O>
+consteval std::size_t count_of() {
+  if constexpr (BranchOp<O>) {
+    return O::branches;
+  } else {
+    return 1;
+  }
+}
+template <Op O>
+inline constexpr std::size_t count = count_of<O>();
+
+template <Op O>
+std::optional<std::size_t> poll(O& op) {
+  if constexpr (BranchOp<O>) {
+    return op.poll();
+  } else {
+    return op.try_now() ? std::optional<std::size_t>(0) : std::nullopt;
+  }
+}
+template <Op O>
+ObjectId object(O& op, std::size_t k) {
+  if constexpr (BranchOp<O>) {
+    return op.object(k);
+  } else {
+    return op.object();
+  }
+}
+template <Op O>
+Reason reason(O& op, std::size_t k) {
+  if constexpr (BranchOp<O>) {
+    return op.reason_of(k);
+  } else {
+    return O::reason;
+  }
+}
+template <Op O>
+Armed arm(O& op, std::size_t k, Arm& arm) {
+  if constexpr (BranchOp<O>) {
+    return op.arm(k, arm);
+  } else {
+    return op.arm(arm);
+  }
+}
+template <Op O>
+void disarm(O& op, std::size_t k, Arm& arm) noexcept {
+  if constexpr (BranchOp<O>) {
+    op.disarm(k, arm);
+  } else {
+    op.disarm(arm);
+  }
+}
+template <Op O>
+ResultOf<O> take(O& op, std::size_t k) {
+  if constexpr (BranchOp<O>) {
+    return op.take(k);
+  } else {
+    return op.take();
+  }
+}
+
+}  // namespace branch
+}  // namespace weft

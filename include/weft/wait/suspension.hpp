@@ -1,0 +1,104 @@
+/// One operation being waited for: the arms, and the order of events.
+///
+///     poll all → open → publish all, in object order → park → disarm the losers → take the winner
+///
+/// Lives where the waiter lives: on a fiber's or thread's stack, or in a coroutine's frame. The
+/// caller does the parking between publish() and finish(), since that is the only thing in which
+/// waiters differ.
+///
+/// Publishing in one global order (object ids) is what makes mutual retry impossible: when two
+/// selects meet on several rendezvous, the one that published on the lower object first is found by
+/// the other there. In declaration order they can burn each other's waits for ever
+/// (test/model/select.pml shows both).
+#pragma once
+
+#include <weft/wait/op.hpp>
+
+#include <array>
+
+namespace weft {
+
+template <Op O>
+class Suspension {
+  static constexpr std::size_t count = branch::count<O>;
+  static_assert(count < Wait::by_cancel, "too many cases in one select");
+
+ public:
+  Suspension(Wait& wait, O& op) noexcept : wait_(wait), op_(op) {}
+  Suspension(const Suspension&) = delete;
+  Suspension& operator=(const Suspension&) = delete;
+
+  /// True: published, park now. False: it is over already, go on with finish().
+  [[nodiscard]] bool publish() {
+    for (std::size_t k = 0; k < count; ++k) {
+      Arm& arm = arms_[k];
+      arm.wait = &wait_;
+      arm.index = static_cast<std::uint16_t>(k);
+      arm.object = branch::object(op_, k);
+      arm.reason = branch::reason(op_, k);
+    }
+    for (;;) {
+      wait_.open(arms_.data(), static_cast<std::uint16_t>(count));
+      if (wait_.cancel_reason_after_open() != CancelReason::none && wait_.claim()) {
+        wait_.set_winner(Wait::by_cancel);
+        return false;
+      }
+      switch (publish_all()) {
+        case Armed::waiting:
+        case Armed::lost:  // claimed by another case or by cancel: its commit is on the way
+          return true;
+        case Armed::won:
+          return false;
+        case Armed::retry:
+          disarm_all_but(Wait::by_cancel);
+          break;
+      }
+    }
+  }
+
+  /// After publish() said false, or after the wait was resumed.
+  ResultOf<O> finish() {
+    const std::uint16_t winner = wait_.winner();
+    disarm_all_but(winner);
+    wait_.close();
+    if (winner == Wait::by_cancel) throw Cancelled(wait_.cancel_reason());
+    return branch::take(op_, winner);
+  }
+
+ private:
+  Armed publish_all() {
+    for (const std::size_t k : order()) {
+      const Armed armed = branch::arm(op_, k, arms_[k]);
+      if (armed == Armed::won) wait_.set_winner(static_cast<std::uint16_t>(k));
+      if (armed != Armed::waiting) return armed;
+      arms_[k].published = true;
+    }
+    return Armed::waiting;
+  }
+
+  void disarm_all_but(std::uint16_t winner) noexcept {
+    for (std::size_t k = 0; k < count; ++k) {
+      if (arms_[k].published && k != winner) branch::disarm(op_, k, arms_[k]);
+      arms_[k].published = false;
+    }
+  }
+
+  /// Branch numbers sorted by object.
+  [[nodiscard]] std::array<std::size_t, count> order() const noexcept {
+    std::array<std::size_t, count> sorted;
+    for (std::size_t k = 0; k < count; ++k) {
+      std::size_t at = k;
+      for (; at > 0 && arms_[sorted[at - 1]].object > arms_[k].object; --at) {
+        sorted[at] = sorted[at - 1];
+      }
+      sorted[at] = k;
+    }
+    return sorted;
+  }
+
+  Wait& wait_;
+  O& op_;
+  std::array<Arm, count> arms_;
+};
+
+}  // namespace weft

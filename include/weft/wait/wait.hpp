@@ -1,0 +1,264 @@
+/// The waist: one suspension of one waiter.
+///
+/// A `Wait` is the single place where a waiter (fiber, coroutine or plain thread) and everything
+/// that could end its suspension meet: wakers, timers, cancellation. It is one atomic word:
+///
+///              claim()            commit(i)
+///       open ─────────▶ claimed ───────────▶ done(i)      independently:  running ──park()──▶
+///       parked
+///
+///   1. claim() succeeds at most once per opening; the claimant alone writes the result, then
+///   commits.
+///   2. commit() and park() are read-modify-writes on the same word: whichever comes second resumes
+///   the waiter.
+///      So no wake-up is lost, and there is no second variable to fence against.
+///   3. Claim under the object's lock, write, unlock, *then* commit (WakeList does this). No lock
+///   is held while
+///      waking or switching; a woken waiter may destroy the object.
+///   4. park() only once the waiter's context is saved, on the worker's own stack.
+///   5. A value or a lock moves only to a wait that has been claimed: nothing is received and then
+///   dropped.
+///
+/// Each waiter owns one Wait and reuses it for one suspension after another; between suspensions
+/// the word is closed, so that claims fail. This is what lets cancellation reach a waiter through
+/// the waiter itself: cancelling is setting a sticky flag, then claiming the word. The waiter opens
+/// the word, then looks at the flag. One of the two always sees the other (both are sequentially
+/// consistent).
+///
+/// Rejected: a Wait on the waiter's stack with a pointer to it in the task. The pointer then needs
+/// a lock of its own against the waiter returning while the canceller looks (two more
+/// read-modify-writes per suspension); and since cancellation is sticky, hitting a later suspension
+/// of the same waiter is just as right.
+#pragma once
+
+#include <weft/base/list.hpp>
+#include <weft/base/outcome.hpp>
+
+#include <atomic>
+#include <coroutine>
+#include <cstdint>
+
+namespace weft {
+
+class Io;
+class Wait;
+
+/// Identity of a thing waited on: a creation number, not an address, so that a simulated run is the
+/// same every time. A select publishes itself in this order.
+enum class ObjectId : std::uint64_t { none = 0 };
+
+/// A fresh identity for an object on which others will wait.
+[[nodiscard]] ObjectId new_object_id() noexcept;
+
+/// What a waiter is waiting for, as dumps show it: a short static word such as "sleep", "join",
+/// "channel".
+struct Reason {
+  const char* name;
+};
+
+/// The sticky mark of a cancelled scope.
+class CancelFlag {
+ public:
+  [[nodiscard]] CancelReason reason() const noexcept {
+    // acquire: partner is the store in set(); what the canceller did before is visible to who sees
+    // the flag.
+    return reason_.load(std::memory_order_acquire);
+  }
+  /// For the look after Wait::open(): sequentially consistent, the waiter's half of the cancel
+  /// handshake.
+  [[nodiscard]] CancelReason reason_after_open() const noexcept { return reason_.load(); }
+  void set(CancelReason reason) noexcept { reason_.store(reason); }
+
+ private:
+  std::atomic<CancelReason> reason_{CancelReason::none};
+};
+
+/// One published intent: "wake this wait as its case number `index` when the object is ready".
+/// Lives in the waiter's frame and is linked into the object's queue, under the object's lock.
+struct Arm : ListNode<> {
+  Wait* wait = nullptr;
+  void* slot = nullptr;  // the object's: where the claimant writes, or what it reads
+  ObjectId object{};     // for dumps
+  Reason reason{"wait"};
+  std::uint16_t index = 0;
+  bool published = false;
+
+  [[nodiscard]] bool claim() noexcept;
+  /// Has somebody else got it? A hint: only claim() decides.
+  [[nodiscard]] bool claimed() const noexcept;
+};
+
+class Wait {
+ public:
+  enum class Flow : std::uint8_t { fiber, coroutine, thread };
+  static constexpr std::uint16_t by_cancel = 0xffff;
+
+  explicit Wait(Flow flow) noexcept : flow_(flow) {}
+  Wait(const Wait&) = delete;
+  Wait& operator=(const Wait&) = delete;
+
+  // Called by the waiter
+  // ----------------------------------------------------------------------------------
+
+  /// Starts a suspension described by `arms`.
+  void open(const Arm* arms, std::uint16_t count) noexcept {
+    arms_ = arms;
+    arm_count_ = count;
+    word_.store(0);  // seq_cst: then the waiter looks at its cancel flag, see reason_after_open()
+  }
+  /// Ends it: from here on claims fail again.
+  void close() noexcept {
+    arm_count_ = 0;
+    // relaxed: only this waiter opens again, and claims on a closed word fail whatever they see.
+    word_.store(claimed_bit | done_bit, std::memory_order_relaxed);
+  }
+  /// Who won; valid when the suspension is over.
+  [[nodiscard]] std::uint16_t winner() const noexcept { return winner_; }
+  void set_winner(std::uint16_t index) noexcept { winner_ = index; }
+
+  [[nodiscard]] CancelReason cancel_reason() const noexcept { return obeyed()->reason(); }
+  [[nodiscard]] CancelReason cancel_reason_after_open() const noexcept {
+    return obeyed()->reason_after_open();
+  }
+  void throw_if_cancelled() const {
+    if (const auto reason = cancel_reason(); reason != CancelReason::none) [[unlikely]] {
+      throw Cancelled(reason);
+    }
+  }
+
+  /// Blocks the calling flow until somebody has committed. Only for flows that own a stack.
+  virtual void suspend() = 0;
+  /// For coroutines: the engine parks this wait once the coroutine has returned to it, and later
+  /// resumes `handle`.
+  virtual void suspend_coroutine(std::coroutine_handle<> handle) noexcept = 0;
+
+  // Called by whoever ends the wait
+  // -----------------------------------------------------------------------
+
+  /// True for exactly one caller per opening.
+  [[nodiscard]] bool claim() noexcept {
+    // seq_cst: a canceller's claim comes after its store to the cancel flag; partner is open().
+    return (word_.fetch_or(claimed_bit) & claimed_bit) == 0;
+  }
+
+  [[nodiscard]] bool claimed() const noexcept {
+    return (word_.load(std::memory_order_relaxed) & claimed_bit) != 0;  // relaxed: a hint
+  }
+
+  /// The claimant's last word: the waiter may be gone afterwards.
+  void commit(std::uint16_t index) noexcept {
+    winner_ = index;
+    // acq_rel: release the result to the waiter's park(); acquire the saved context from it.
+    if ((word_.fetch_or(done_bit, std::memory_order_acq_rel) & parked_bit) != 0) resume();
+  }
+
+  // Called by the engine, off the waiter's stack
+  // -------------------------------------------------------------
+
+  /// True: parked, the committer will resume. False: already done, the caller must resume it.
+  [[nodiscard]] bool park() noexcept {
+    // acq_rel: release the saved context to commit(); acquire the result from it.
+    return (word_.fetch_or(parked_bit, std::memory_order_acq_rel) & done_bit) == 0;
+  }
+
+  /// Makes the waiter runnable again. Called once per suspension, by whoever came second.
+  virtual void resume() noexcept = 0;
+
+  [[nodiscard]] virtual Io& io() const noexcept = 0;
+
+  // Facts
+  // -----------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] Flow flow() const noexcept { return flow_; }
+  /// What the current suspension waits for; for dumps, while the waiter cannot run.
+  [[nodiscard]] const Arm* arms() const noexcept { return arms_; }
+  [[nodiscard]] std::uint16_t arm_count() const noexcept { return arm_count_; }
+
+  /// The cancel flag this waiter obeys now: that of its innermost scope. Only the waiter changes
+  /// it, and only under the lock of the scope it leaves or returns to, so that a canceller that
+  /// holds the lock of a scope knows exactly whether the waiter obeys that scope.
+  void obey(const CancelFlag& flag) noexcept {
+    // relaxed: ordered by that lock where it matters.
+    cancel_.store(&flag, std::memory_order_relaxed);
+  }
+  [[nodiscard]] const CancelFlag* obeyed() const noexcept {
+    return cancel_.load(std::memory_order_relaxed);  // relaxed: see obey()
+  }
+
+ protected:
+  virtual ~Wait() = default;
+
+ private:
+  friend class WakeList;
+  static constexpr std::uint32_t claimed_bit = 1;
+  static constexpr std::uint32_t done_bit = 2;
+  static constexpr std::uint32_t parked_bit = 4;
+  static const CancelFlag never_cancelled;
+
+  std::atomic<std::uint32_t> word_{claimed_bit | done_bit};
+  std::uint16_t winner_ = 0;     // written by the claimant before commit
+  std::uint16_t arm_count_ = 0;  // waiter only, like arms_
+  const Arm* arms_ = nullptr;
+  std::atomic<const CancelFlag*> cancel_{&never_cancelled};
+  Wait* next_ = nullptr;  // the claimant's, between claim and commit
+  const Flow flow_;
+};
+
+inline bool Arm::claim() noexcept {
+  return wait->claim();
+}
+
+/// Claimed waits on their way to being committed. Filled under the object's lock, committed after
+/// it:
+///
+///     WakeList wakes;                       // declared before the guard, so destroyed after it
+///     std::lock_guard guard(lock_);
+///     while (Arm* arm = waiters_.pop_front()) if (arm->claim()) wakes.add(*arm);
+class WakeList {
+ public:
+  WakeList() = default;
+  WakeList(const WakeList&) = delete;
+  WakeList& operator=(const WakeList&) = delete;
+  ~WakeList() { commit(); }
+
+  /// `arm` has been claimed by the caller and its result is written.
+  void add(Arm& arm) noexcept { add(*arm.wait, arm.index); }
+  void add(Wait& wait, std::uint16_t index) noexcept {
+    wait.winner_ = index;
+    wait.next_ = nullptr;
+    (last_ == nullptr ? first_ : last_->next_) = &wait;
+    last_ = &wait;
+  }
+  [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+
+  /// Resumes everybody, in the order added. No lock may be held.
+  void commit() noexcept {
+    while (first_ != nullptr) {
+      Wait* wait = first_;
+      first_ = wait->next_;  // before the commit: afterwards the waiter may be gone
+      wait->commit(wait->winner_);
+    }
+    last_ = nullptr;
+  }
+
+ private:
+  Wait* first_ = nullptr;
+  Wait* last_ = nullptr;
+};
+
+/// What the calling thread runs at the moment. The only thread-local of the library.
+struct Current {
+  Wait* wait = nullptr;           // null: between tasks
+  std::coroutine_handle<> hop{};  // the coroutine to continue with, where transfer is by trampoline
+};
+
+/// Null on a thread that runs no engine. Out of line, and never cached across a switch: a fiber may
+/// continue on another thread, and compilers keep the address of a thread-local in a register.
+[[nodiscard]] Current* current() noexcept;
+void set_current(Current* current) noexcept;
+
+/// A number in [0, n) that is left open by the contract of the caller (where a select starts to
+/// poll). The Io answers: cheaply in production, from the seed in simulation.
+[[nodiscard]] std::uint32_t choose(std::uint32_t n) noexcept;
+
+}  // namespace weft

@@ -1,0 +1,208 @@
+#include <weft/task/dump.hpp>
+
+#include <weft/stack/backtrace.hpp>
+#include <weft/task/coro.hpp>
+#include <weft/task/fiber.hpp>
+#include <weft/task/io.hpp>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <system_error>
+#include <vector>
+
+// For debuggers: tools/gdb/weft.py starts here.
+extern "C" {
+std::atomic<weft::Io*> weft_all_ios[64];
+}
+
+namespace weft {
+
+namespace {
+
+std::atomic<std::uint32_t> dumps_requested{0};
+std::atomic<std::uint32_t> handlers_running{0};
+
+void on_dump_signal(int) {
+  const int saved = errno;
+  handlers_running.fetch_add(1);  // seq_cst, as all here: partner is unregister_io()
+  dumps_requested.fetch_add(1);
+  for (auto& slot : weft_all_ios) {
+    if (Io* io = slot.load()) io->interrupt();
+  }
+  handlers_running.fetch_sub(1);
+  errno = saved;
+}
+
+class Dumper {
+ public:
+  Dumper(Io& io, const DumpOptions& options) : io_(io), options_(options) {}
+
+  std::string run() {
+    out_ = std::string(io_.kind()) + ": " + std::to_string(io_.live()) + " task(s)\n";
+    // An explicit stack: trees may be deep. Nothing else runs, so the nodes stay where they are.
+    std::vector<Entry> todo;
+    push_children(io_.root(), 1, todo);
+    while (!todo.empty()) {
+      const Entry entry = todo.back();
+      todo.pop_back();
+      print(entry);
+      push_children(*entry.node, entry.depth + 1, todo);
+    }
+    if (left_out_ > 0) line(1, "... and " + std::to_string(left_out_) + " more task(s)");
+    return std::move(out_);
+  }
+
+ private:
+  struct Entry {
+    CancelNode* node;
+    std::size_t depth;
+  };
+
+  static void push_children(const CancelNode& node, std::size_t depth, std::vector<Entry>& todo) {
+    const std::size_t first = todo.size();
+    node.for_each_child([&](CancelNode& child) { todo.push_back({&child, depth}); });
+    std::reverse(todo.begin() + static_cast<std::ptrdiff_t>(first), todo.end());
+  }
+
+  void line(std::size_t depth, const std::string& text) {
+    out_.append(2 * std::min<std::size_t>(depth, 40), ' ');
+    out_ += text;
+    out_ += '\n';
+  }
+
+  void print(const Entry& entry) {
+    switch (entry.node->kind()) {
+      case CancelNode::Kind::task:
+        print(static_cast<Task&>(*entry.node), entry.depth);
+        break;
+      case CancelNode::Kind::shield:
+        line(entry.depth, "shield");
+        break;
+      case CancelNode::Kind::scope: {
+        const auto& scope = static_cast<const Scope&>(*entry.node);
+        const std::string name = scope.name().empty() ? "" : " '" + std::string(scope.name()) + "'";
+        line(entry.depth, "scope" + name + " " + number(scope.id()) + cancelled(scope));
+      }
+    }
+  }
+
+  void print(const Task& task, std::size_t depth) {
+    if (printed_++ >= options_.max_tasks) {
+      ++left_out_;
+      return;
+    }
+    std::string text = std::string(task.name()) + " (tid " + std::to_string(task.tid()) + ", " +
+                       kind_of(task) + ") " + to_string(task.state());
+    if (task.state() == TaskState::blocked) text += ": " + what_it_waits_for(task);
+    if (const Fiber* fiber = task.fiber()) {
+      text += ", stack " + std::to_string(io_.stacks().high_water(fiber->stack())) + " of " +
+              std::to_string(fiber->stack().size());
+    }
+    line(depth, text + cancelled(task));
+    if (!options_.backtraces) return;
+    if (task.state() != TaskState::running) print_backtrace(task, depth + 2);
+  }
+
+  void print_backtrace(const Task& task, std::size_t depth) {
+    if (const Fiber* fiber = task.fiber()) {
+      std::array<void*, 64> pcs{};
+      const std::size_t n = stack::capture_backtrace(fiber->strand().context, fiber->stack(), pcs);
+      for (std::size_t i = 0; i < n; ++i) line(depth, stack::describe_address(pcs[i]));
+      return;
+    }
+    // A coroutine's callers are reached through the promises; the first word of a frame is its
+    // code.
+    std::coroutine_handle<> handle = task.resume_point();
+    for (int i = 0; handle && i < 64; ++i) {
+      line(depth, stack::describe_address(*static_cast<void**>(handle.address())));
+      handle = std::coroutine_handle<detail::PromiseBase>::from_address(handle.address())
+                   .promise()
+                   .continuation();
+    }
+  }
+
+  static std::string number(ObjectId id) {
+    return "#" + std::to_string(static_cast<std::uint64_t>(id));
+  }
+  static const char* kind_of(const Task& task) {
+    switch (task.flow()) {
+      case Wait::Flow::fiber:
+        return "fiber";
+      case Wait::Flow::coroutine:
+        return "coroutine";
+      case Wait::Flow::thread:
+        return "thread";
+    }
+    return "?";
+  }
+  static std::string cancelled(const CancelNode& node) {
+    const CancelReason reason = node.cancel_reason();
+    return reason == CancelReason::none ? "" : std::string(", cancelled: ") + to_string(reason);
+  }
+  static std::string what_it_waits_for(const Task& task) {
+    std::string text;
+    for (std::uint16_t i = 0; i < task.arm_count(); ++i) {
+      const Arm& arm = task.arms()[i];
+      if (i > 0) text += " | ";
+      text += arm.reason.name;
+      if (arm.object != ObjectId::none) text += " " + number(arm.object);
+    }
+    return text;
+  }
+
+  Io& io_;
+  const DumpOptions options_;
+  std::string out_;
+  std::size_t printed_ = 0;
+  std::size_t left_out_ = 0;
+};
+
+}  // namespace
+
+std::string dump(Io& io, const DumpOptions& options) {
+  return Dumper(io, options).run();
+}
+
+void dump_on_signal(int signal) {
+  struct sigaction action{};
+  action.sa_handler = &on_dump_signal;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  if (::sigaction(signal, &action, nullptr) != 0) {
+    throw std::system_error(errno, std::generic_category(),
+                            "dump_on_signal(" + std::to_string(signal) + ")");
+  }
+}
+
+void answer_dump_request(Io& io) {
+  // relaxed: the interrupt that follows the request makes the engine look again.
+  const std::uint32_t requested = dumps_requested.load(std::memory_order_relaxed);
+  if (io.dumps_answered == requested) return;
+  io.dumps_answered = requested;
+  std::fputs(("weft: " + dump(io)).c_str(), stderr);
+}
+
+namespace detail {
+
+void register_io(Io& io) {
+  // relaxed: only requests from now on concern this Io.
+  io.dumps_answered = dumps_requested.load(std::memory_order_relaxed);
+  for (auto& slot : weft_all_ios) {
+    Io* expected = nullptr;
+    if (slot.compare_exchange_strong(expected, &io)) return;
+  }
+  // More than 64: the others are not reached by signals and debuggers, and nothing else.
+}
+
+void unregister_io(Io& io) noexcept {
+  for (auto& slot : weft_all_ios) {
+    Io* expected = &io;
+    if (slot.compare_exchange_strong(expected, nullptr)) break;
+  }
+  while (handlers_running.load() != 0) {  // a handler may still be using the pointer it read
+  }
+}
+
+}  // namespace detail
+}  // namespace weft

@@ -1,0 +1,67 @@
+#include <weft/task/io.hpp>
+
+#include <weft/stack/overflow.hpp>
+#include <weft/task/dump.hpp>
+#include <weft/task/worker.hpp>
+
+#include <cstdio>
+#include <stdexcept>
+
+namespace weft {
+
+namespace {
+
+std::size_t who_is_running(char* buffer, std::size_t size) noexcept {
+  const Task* task = this_task();
+  if (task == nullptr) return 0;
+  const auto name = task->name();
+  const int n = std::snprintf(buffer, size, "task '%.*s' (tid %llu)", static_cast<int>(name.size()),
+                              name.data(), static_cast<unsigned long long>(task->tid()));
+  return n > 0 ? static_cast<std::size_t>(n) : 0;
+}
+
+}  // namespace
+
+Io::Io(IoOptions options)
+    : options_(std::move(options)),
+      stacks_({.size = options_.stack_size}),
+      root_(Scope::OfIo{}, *this) {
+  detail::who_am_i = &who_is_running;
+  stack::install_overflow_handler(&find_running_stack);
+  detail::register_io(*this);
+}
+
+Io::~Io() {
+  detail::unregister_io(*this);
+}
+
+void Io::report_unhandled(const Task& task, const std::exception_ptr& error) noexcept {
+  try {
+    if (options_.on_unhandled) {
+      options_.on_unhandled(task, error);
+      return;
+    }
+    const std::string text = "weft: task '" + std::string(task.name()) + "' (tid " +
+                             std::to_string(task.tid()) + ") failed: " + describe(error) + "\n";
+    std::fputs(text.c_str(), stderr);
+  } catch (...) {
+    std::fputs("weft: a task failed, and so did the report of it\n", stderr);
+  }
+}
+
+Io& this_io() {
+  Task* task = this_task();
+  if (task == nullptr) throw std::logic_error("this_io() outside of a task");
+  return task->io();
+}
+
+Instant now() {
+  return this_io().now();
+}
+
+std::uint32_t choose(std::uint32_t n) noexcept {
+  const Task* task = this_task();
+  return task == nullptr ? 0 : task->io().choose(n);
+}
+
+}  // namespace weft

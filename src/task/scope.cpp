@@ -1,0 +1,220 @@
+#include <weft/task/scope.hpp>
+
+#include <weft/task/io.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace weft {
+
+namespace {
+
+Task& require_task(const char* what) {
+  Task* task = this_task();
+  if (task == nullptr) {
+    throw std::logic_error(std::string(what) +
+                           " outside of a task: run it on an Io, or name one (Scope scope(io))");
+  }
+  return *task;
+}
+
+}  // namespace
+
+Wait::Flow flow_of_closures(const Io& io) noexcept {
+  return io.flow_of_closures();
+}
+Wait::Flow flow_of_coroutines(const Io& io) noexcept {
+  return io.flow_of_coroutines();
+}
+
+// Set-up and end
+// ---------------------------------------------------------------------------------------------------
+
+Scope::Scope(ScopeOptions options)
+    : CancelNode(Kind::scope, nullptr),
+      io_(require_task("Scope").io()),
+      name_(options.name),
+      on_failure_(options.on_failure),
+      owner_(nullptr),
+      exceptions_at_start_(std::uncaught_exceptions()) {
+  enter_tree(this_task()->active());
+  arm_deadline(options.deadline);
+}
+
+Scope::Scope(Io& io, ScopeOptions options)
+    : CancelNode(Kind::scope, nullptr),
+      io_(io),
+      name_(options.name),
+      on_failure_(options.on_failure),
+      owner_(nullptr),
+      exceptions_at_start_(std::uncaught_exceptions()) {
+  const Task* task = this_task();
+  enter_tree(task != nullptr && &task->io() == &io ? task->active() : io.root());
+  arm_deadline(options.deadline);
+}
+
+Scope::Scope(OfOwner, ScopeOptions options)
+    : CancelNode(Kind::scope, &require_task("within()")),
+      io_(this_task()->io()),
+      name_(options.name),
+      on_failure_(options.on_failure),
+      owner_(this_task()),
+      exceptions_at_start_(std::uncaught_exceptions()) {
+  enter_tree_and_obey(owner_->active());
+  owner_->set_active(*this);
+  arm_deadline(options.deadline);
+}
+
+Scope::Scope(OfIo, Io& io)
+    : CancelNode(Kind::scope, nullptr),
+      io_(io),
+      name_("root"),
+      on_failure_(OnFailure::isolate),
+      owner_(nullptr),
+      exceptions_at_start_(0) {}
+
+Scope::~Scope() noexcept(false) {
+  const bool unwinding = std::uncaught_exceptions() > exceptions_at_start_;
+  if (size() > 0) {
+    const Task* task = this_task();
+    WEFT_CHECK(task == nullptr || task->flow() != Wait::Flow::coroutine, "Scope '", name_,
+               "' is destroyed in a coroutine while children run; co_await scope.joined() before, "
+               "or use co_await within(...)");
+    if (unwinding) cancel(CancelReason::sibling_failed);
+    wait_for_children();
+  }
+  leave();
+  if (std::exception_ptr error = take_error(); error && !unwinding) std::rethrow_exception(error);
+}
+
+void Scope::leave() noexcept {
+  if (timer_armed_) io_.disarm_timer(timer_);
+  timer_armed_ = false;
+  if (!linked()) return;
+  if (owner_ != nullptr) {
+    owner_->set_active(*parent());
+    leave_tree_and_obey_parent();
+  } else {
+    leave_tree();
+  }
+}
+
+// The deadline
+// -----------------------------------------------------------------------------------------------------
+
+Scope::DeadlineTimer::DeadlineTimer(Scope& s) noexcept
+    : TimerNode([](TimerNode& node, WakeList& wakes) noexcept {
+        static_cast<DeadlineTimer&>(node).scope.mark_tree(CancelReason::timeout, wakes);
+      }),
+      scope(s) {}
+
+void Scope::arm_deadline(Instant own) noexcept {
+  const CancelNode* above = parent();
+  while (above != nullptr && above->kind() != Kind::scope) above = above->parent();
+  const Instant inherited =
+      above == nullptr ? Instant::never() : static_cast<const Scope*>(above)->deadline_;
+  deadline_ = std::min(own, inherited);
+  if (own >= inherited) return;  // the scope above will be cancelled first, and us with it
+  timer_.deadline = own;
+  timer_armed_ = true;
+  io_.arm_timer(timer_);
+}
+
+// Children
+// ---------------------------------------------------------------------------------------------------------
+
+std::size_t Scope::size() const noexcept {
+  std::lock_guard guard(lock());
+  return children_;
+}
+
+void Scope::add_child(Task& task) noexcept {
+  std::lock_guard guard(lock());
+  link_locked(task, *this);
+  ++children_;
+}
+
+void Scope::child_failed(Task& task, const std::exception_ptr& error) noexcept {
+  if (on_failure_ == OnFailure::isolate) {
+    if (!task.has_handles()) io_.report_unhandled(task, error);
+    return;
+  }
+  body_failed(error);
+}
+
+void Scope::body_failed(const std::exception_ptr& error) noexcept {
+  {
+    std::lock_guard guard(lock());
+    if (!first_error_) first_error_ = error;
+  }
+  if (on_failure_ != OnFailure::keep_going) cancel(CancelReason::sibling_failed);
+}
+
+// The scope may be gone as soon as the last joiner is committed.
+void Scope::child_done(Task& task) noexcept {
+  WakeList wakes;
+  std::lock_guard guard(lock());
+  unlink_locked(task);
+  if (--children_ > 0) return;
+  while (Arm* arm = joiners_.pop_front()) {
+    if (arm->claim()) wakes.add(*arm);
+  }
+}
+
+std::exception_ptr Scope::take_error() noexcept {
+  std::lock_guard guard(lock());
+  return std::exchange(first_error_, nullptr);
+}
+
+Armed Scope::EmptyOp::arm(Arm& arm) noexcept {
+  std::lock_guard guard(scope_.lock());
+  if (scope_.children_ == 0) return arm.claim() ? Armed::won : Armed::lost;
+  scope_.joiners_.push_back(arm);
+  return Armed::waiting;
+}
+
+void Scope::EmptyOp::disarm(Arm& arm) noexcept {
+  std::lock_guard guard(scope_.lock());
+  arm.unlink();
+}
+
+// Children hear of a cancellation through the tree; the wait for their end must itself not be cut
+// short.
+void Scope::wait_for_children() {
+  if (size() == 0) return;
+  Shield shield;
+  perform(empty_op());
+}
+
+void Scope::join() {
+  wait_for_children();
+  if (std::exception_ptr error = take_error()) std::rethrow_exception(error);
+  if (const Task* task = this_task()) task->throw_if_cancelled();
+}
+
+Coro<void> Scope::joined() {
+  if (size() > 0) {
+    Shield shield;
+    co_await empty_op();
+  }
+  if (std::exception_ptr error = take_error()) std::rethrow_exception(error);
+  this_task()->throw_if_cancelled();
+}
+
+// Shield
+// -----------------------------------------------------------------------------------------------------------
+
+Shield::Shield() : CancelNode(Kind::shield, this_task()), task_(this_task()) {
+  if (task_ == nullptr) return;
+  enter_tree_and_obey(task_->active());
+  task_->set_active(*this);
+}
+
+Shield::~Shield() {
+  if (task_ == nullptr) return;
+  WEFT_CHECK(&task_->active() == this, "a Shield must end in the block it was declared in");
+  task_->set_active(*parent());
+  leave_tree_and_obey_parent();
+}
+
+}  // namespace weft

@@ -1,0 +1,143 @@
+#include <weft/task/io.hpp>
+#include <weft/task/local.hpp>
+#include <weft/task/worker.hpp>
+
+#include <cstring>
+
+namespace weft {
+
+namespace {
+
+char* copy_name(std::string_view name) {
+  if (name.empty()) return nullptr;
+  char* copy = new char[name.size() + 1];
+  std::memcpy(copy, name.data(), name.size());
+  copy[name.size()] = '\0';
+  return copy;
+}
+
+}  // namespace
+
+const char* to_string(TaskState state) noexcept {
+  switch (state) {
+    case TaskState::created:
+      return "created";
+    case TaskState::ready:
+      return "ready";
+    case TaskState::running:
+      return "running";
+    case TaskState::blocked:
+      return "blocked";
+    case TaskState::complete:
+      return "complete";
+  }
+  return "unknown";
+}
+
+Task::Task(Io& io, Flow flow, const SpawnOptions& options)
+    : Wait(flow),
+      CancelNode(Kind::task, this),
+      io_(io),
+      observer_(io.observer()),
+      tid_(io.next_tid()),
+      id_(new_object_id()),
+      name_(copy_name(options.name)),
+      stack_size_(static_cast<std::uint32_t>(options.stack_size)),
+      keep_float_control_(options.keep_float_control) {
+  WEFT_CHECK(options.stack_size <= stack::max_stack_size, "SpawnOptions::stack_size is ",
+             options.stack_size, " bytes; at most 1 GiB is possible");
+  obey(flag());
+  if (const Task* spawner = this_task()) locals_ = share_locals(spawner->locals_);
+}
+
+Task::~Task() {
+  delete[] name_;
+}
+
+std::string_view Task::name() const noexcept {
+  return name_ == nullptr ? "task" : name_;
+}
+
+void* Task::operator new(std::size_t size) {
+  return allocate_block(size);
+}
+void Task::operator delete(void* block, std::size_t size) noexcept {
+  release_block(block, size);
+}
+
+void Task::release() noexcept {
+  // acq_rel: release our use of the task to the last holder; acquire everybody's before destroying.
+  if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+}
+
+void Task::illegal_edge(TaskState from, TaskState to) const noexcept {
+  WEFT_CHECK(false, "task '", name(), "' (tid ", tid_, ") cannot go from ", to_string(from), " to ",
+             to_string(to));
+  std::abort();
+}
+
+void Task::start(Scope& scope) {
+  io_.admit();
+  scope.add_child(*this);
+  to_state(TaskState::ready);
+  io_.launch(*this);
+}
+
+void Task::finish() noexcept {
+  drop_locals(std::exchange(locals_, nullptr));  // users' destructors: before the scope is told
+  to_state(TaskState::complete);
+  auto& scope = static_cast<Scope&>(*parent());
+  if (const std::exception_ptr failure = error()) scope.child_failed(*this, failure);
+  {
+    WakeList wakes;
+    std::lock_guard guard(lock());
+    done_.store(true, std::memory_order_release);  // release: partner is the load in done()
+    while (Arm* arm = joiners_.pop_front()) {
+      if (arm->claim()) wakes.add(*arm);
+    }
+  }
+  scope.child_done(*this);
+}
+
+Armed Task::arm_joiner(Arm& arm) noexcept {
+  std::lock_guard guard(lock());
+  if (done()) return arm.claim() ? Armed::won : Armed::lost;
+  joiners_.push_back(arm);
+  return Armed::waiting;
+}
+
+void Task::disarm_joiner(Arm& arm) noexcept {
+  std::lock_guard guard(lock());
+  arm.unlink();
+}
+
+void Task::suspend() {
+  switch (flow()) {
+    case Flow::fiber:
+      this_worker()->park_fiber();
+      break;
+    case Flow::thread:
+      io_.block(*this);
+      break;
+    case Flow::coroutine:
+      WEFT_CHECK(false,
+                 "a blocking call in a coroutine would stop its worker; co_await the "
+                 "operation instead, for example co_await channel.recv_op()");
+  }
+}
+
+void Task::suspend_coroutine(std::coroutine_handle<> handle) noexcept {
+  this_worker()->leave_coroutine(*this, handle, true);
+}
+
+void Task::resume() noexcept {
+  to_state(TaskState::ready);
+  io_.ready(*this);
+}
+
+Task* this_task() noexcept {
+  const Current* here = current();
+  return here == nullptr ? nullptr : static_cast<Task*>(here->wait);
+}
+
+}  // namespace weft

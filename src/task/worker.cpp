@@ -1,0 +1,233 @@
+#include <weft/task/worker.hpp>
+
+#include <weft/task/coro.hpp>
+#include <weft/task/io.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace weft {
+
+void Inbox::drain_into(ReadyQueue& queue) noexcept {
+  Task* newest =
+      newest_.exchange(nullptr, std::memory_order_acquire);  // acquire: partner is push()
+  Task* oldest = nullptr;
+  while (newest != nullptr) {
+    Task* next = newest->next_ready_;
+    newest->next_ready_ = oldest;
+    oldest = newest;
+    newest = next;
+  }
+  while (oldest != nullptr) {
+    Task* next = oldest->next_ready_;
+    queue.push(*oldest);
+    oldest = next;
+  }
+}
+
+void Worker::attach() {
+  alt_stack_.emplace();
+  thread_ = stack::ThreadState::capture();
+  stack::adopt_thread(home_.sanitizer);
+  outer_ = current();
+  attached_ = true;
+  set_current(this);
+}
+
+void Worker::detach() noexcept {
+  set_current(outer_);
+  attached_ = false;
+  alt_stack_.reset();
+}
+
+// What the task that left could not do for itself, because it was still on its stack.
+void Worker::settle() {
+  const After after = std::exchange(after_, After::nothing);
+  if (after == After::nothing) return;
+  Task& task = *left_;
+  Fiber* fiber = task.fiber_;
+  switch (after) {
+    case After::nothing:
+      break;
+    case After::requeue:
+      requeue(task);
+      break;
+    case After::park:
+      task.to_state(TaskState::blocked);
+      if (!task.park()) task.resume();
+      break;
+    case After::finish:
+      if (fiber != nullptr) {
+        task.fiber_ = nullptr;
+        io_.stacks().give(Fiber::destroy(fiber));
+      } else {
+        task.collect();
+        task.finish();
+      }
+      io_.retire(task);
+      task.release();
+      break;
+  }
+}
+
+void Worker::run(Task& task) {
+  begin(task);
+  if (task.flow() == Wait::Flow::fiber) {
+    run_fiber(task);
+  } else {
+    run_coroutine_task(task);
+  }
+  wait = nullptr;
+  settle();
+}
+
+void Worker::run_on_thread(Task& task) noexcept {
+  begin(task);
+  task.execute();
+  task.finish();
+  io_.retire(task);
+  task.release();
+}
+
+void Worker::run_fiber(Task& task) {
+  if (task.fiber_ == nullptr && !give_fiber(task)) return;
+  stack::switch_strand(home_, task.fiber_->strand(), thread_, this);
+}
+
+// False: there is no stack for it, and the task has ended with that error.
+bool Worker::give_fiber(Task& task) {
+  try {
+    Fiber* fiber = Fiber::create(io_.stacks().take(task.stack_size_));
+    fiber->strand().context = stack::make_context(fiber, &Worker::fiber_main);
+    fiber->strand().keep_float_control = task.keep_float_control_;
+    fiber->bind(task);
+    task.fiber_ = fiber;
+    return true;
+  } catch (...) {
+    task.refuse(std::current_exception());
+    task.finish();
+    io_.retire(task);
+    task.release();
+    return false;
+  }
+}
+
+void Worker::run_coroutine_task(Task& task) {
+  left_ = &task;
+  std::coroutine_handle<> handle = std::exchange(task.resume_point_, {});
+  if (!handle) handle = task.root();
+  if (!handle) {  // cancelled before it began
+    after_ = After::finish;
+    return;
+  }
+  detail::run_coroutine(handle);
+}
+
+// The first function on every fiber's stack.
+void Worker::fiber_main(void* argument) {
+  auto* worker = static_cast<Worker*>(argument);
+  Task* task = worker->task();
+  Fiber& fiber = *task->fiber_;
+  stack::after_switch(fiber.strand().sanitizer);
+  worker->settle();
+  for (;;) {
+    task->execute();
+    task->finish();
+    worker = this_worker();  // it may have moved while it ran
+    Task* next = worker->next_for_this_fiber(*task);
+    if (next == nullptr) break;
+    task->fiber_ = nullptr;
+    worker->io_.retire(*task);
+    task->release();
+    task = next;
+    task->fiber_ = &fiber;
+    fiber.bind(*task);
+    worker->begin(*task);
+  }
+  worker->after_ = After::finish;
+  worker->left_ = task;
+  stack::Strand& to = worker->next_strand();
+  stack::switch_strand(fiber.strand(), to, worker->thread_, worker, true);
+  __builtin_unreachable();
+}
+
+// A task that has not started yet can take over the stack of one that ended, with no switch at all.
+Task* Worker::next_for_this_fiber(const Task& finished) noexcept {
+  Task* next = ready_.front();
+  if (budget_ == 0 || next == nullptr || next->flow() != Wait::Flow::fiber ||
+      next->fiber_ != nullptr || next->stack_size_ != finished.stack_size_ ||
+      next->keep_float_control_ != finished.keep_float_control_) {
+    return nullptr;
+  }
+  --budget_;
+  return ready_.pop();
+}
+
+// Where a leaving fiber goes.
+stack::Strand& Worker::next_strand() noexcept {
+  Task* following = next_to_hop_to();
+  if (following == nullptr) {
+    wait = nullptr;
+    return home_;
+  }
+  --budget_;
+  ready_.pop();
+  begin(*following);
+  return following->fiber_->strand();
+}
+
+[[gnu::noinline]] void Worker::leave_fiber(Task& task, After after) {
+  after_ = after;
+  left_ = &task;
+  stack::Strand& from = task.fiber_->strand();
+  void* back = stack::switch_strand(from, next_strand(), thread_, this);
+  static_cast<Worker*>(back)->settle();
+}
+
+void Worker::park_fiber() {
+  leave_fiber(*task(), After::park);
+}
+
+void Worker::leave_coroutine(Task& task, std::coroutine_handle<> handle, bool park) noexcept {
+  task.resume_point_ = handle;
+  after_ = park ? After::park : After::requeue;
+}
+
+bool find_running_stack(stack::Running& running) noexcept {
+  const Task* task = this_task();
+  if (task == nullptr || task->fiber() == nullptr) return false;
+  running.stack = task->fiber()->stack();
+  running.tid = task->tid();
+  const std::string_view name = task->name();
+  const std::size_t size = std::min(name.size(), sizeof running.name - 1);
+  std::copy_n(name.data(), size, running.name);
+  running.name[size] = '\0';
+  return true;
+}
+
+void yield_elsewhere() {
+  const Task* task = this_task();
+  if (task == nullptr) return;
+  task->throw_if_cancelled();
+  WEFT_CHECK(task->flow() != Wait::Flow::coroutine,
+             "weft::yield() in a coroutine cannot give up its turn; use co_await next_turn()");
+}
+
+bool next_turn::await_ready() const {
+  Task& task = *this_worker()->task();
+  task.throw_if_cancelled();
+  if (task.flow() == Wait::Flow::coroutine) return false;
+  yield();  // the coroutine is driven by a fiber, or by a thread that has nobody to yield to
+  return true;
+}
+
+void next_turn::await_suspend(std::coroutine_handle<> handle) const noexcept {
+  Worker* worker = this_worker();
+  worker->leave_coroutine(*worker->task(), handle, false);
+}
+
+void detail::root_coroutine_done() noexcept {
+  this_worker()->coroutine_done();
+}
+
+}  // namespace weft

@@ -1,0 +1,33 @@
+#include <weft/wait/wait.hpp>
+
+namespace weft {
+
+namespace {
+
+// initial-exec: one load instead of a call into the dynamic linker; eight bytes of static TLS are
+// always available, also in a library loaded with dlopen.
+[[gnu::tls_model("initial-exec")]] constinit thread_local Current* this_thread = nullptr;
+
+std::atomic<std::uint64_t> last_object_id{0};
+
+}  // namespace
+
+const CancelFlag Wait::never_cancelled;
+
+// The empty asm keeps compilers from treating the function as pure and merging two calls around a
+// switch.
+[[gnu::noinline]] Current* current() noexcept {
+  asm volatile("" ::: "memory");
+  return this_thread;
+}
+
+[[gnu::noinline]] void set_current(Current* current) noexcept {
+  this_thread = current;
+}
+
+ObjectId new_object_id() noexcept {
+  // relaxed: uniqueness is all that is asked for.
+  return static_cast<ObjectId>(last_object_id.fetch_add(1, std::memory_order_relaxed) + 1);
+}
+
+}  // namespace weft

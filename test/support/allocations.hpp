@@ -1,0 +1,11 @@
+/// Counts what operator new has given out and not got back. Under sanitizers, which do this better,
+/// always 0.
+#pragma once
+
+#include <cstdint>
+
+namespace weft::test {
+
+[[nodiscard]] std::int64_t live_allocations() noexcept;
+
+}  // namespace weft::test

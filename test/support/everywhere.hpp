@@ -1,0 +1,114 @@
+/// One test body, every way of running it.
+///
+///     EVERYWHERE(Sleep, F9_CancelledWhileWaiting) {
+///       Scope scope;
+///       auto h = here.spawn(scope, [&]() -> Coro<> { co_await sleep_op(1h); });
+///       h.cancel();
+///       EXPECT_TRUE((co_await h.join_op()).cancelled());
+///     }
+///
+/// The body is a coroutine. It runs on each Io, as a coroutine task and, driven by weft::await, as
+/// a fiber; its children are spawned the same way. EVERYWHERE bodies must not need two tasks to
+/// wait for each other, because on an inline Io a child runs to its end inside spawn(); CONCURRENT
+/// leaves inline out. All clocks are virtual. At the end nothing may be left: no task, no stack, no
+/// allocation.
+///
+/// In these bodies use EXPECT_*, not ASSERT_* (which returns).
+#pragma once
+
+#include <weft/weft.hpp>
+
+#include "support/allocations.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+namespace weft::test {
+
+using namespace std::chrono_literals;
+
+enum class Engine { inline_io, loop };
+enum class Kind { fiber, coroutine };
+
+class Here {
+ public:
+  Here(Engine engine, Kind kind, Io& io) : engine_(engine), kind_(kind), io_(io) {}
+
+  /// Spawns a callable that returns a Coro, as the kind of task this run is about.
+  template <class F>
+  auto spawn(Scope& scope, F f, SpawnOptions options = {}) {
+    using T = typename std::invoke_result_t<F&>::Value;
+    if (kind_ == Kind::fiber) {
+      return scope.spawn([f = std::move(f)]() mutable -> T { return await(f()); }, options);
+    }
+    return scope.spawn(std::move(f), options);
+  }
+  [[nodiscard]] bool concurrent() const { return engine_ != Engine::inline_io; }
+  [[nodiscard]] Engine engine() const { return engine_; }
+  [[nodiscard]] Kind kind() const { return kind_; }
+  [[nodiscard]] Io& io() const { return io_; }
+
+ private:
+  Engine engine_;
+  Kind kind_;
+  Io& io_;
+};
+
+template <class Body>
+void run_on(Engine engine, Kind kind, Body body) {
+  SCOPED_TRACE(std::string(engine == Engine::loop ? "loop" : "inline") +
+               (kind == Kind::fiber ? " as fiber" : " as coroutine"));
+  const auto before = live_allocations();
+  auto run_in = [&](auto& io) {
+    Here here(engine, kind, io);
+    if (kind == Kind::fiber) {
+      io.run([&] { await(body(here)); });
+    } else {
+      io.run([&] { return body(here); });
+    }
+    EXPECT_EQ(io.live(), 0U);
+    EXPECT_EQ(io.stacks().stats().in_use, 0U);
+  };
+  try {
+    if (engine == Engine::loop) {
+      Loop loop({.kernel = make_virtual_kernel(), .on_deadlock = OnDeadlock::fail});
+      run_in(loop);
+    } else {
+      Inline io({.kernel = make_virtual_kernel(), .on_deadlock = OnDeadlock::fail});
+      run_in(io);
+    }
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "the body threw: " << error.what();
+  }
+  EXPECT_EQ(live_allocations(), before) << "something was allocated and not freed";
+}
+
+template <class Body>
+void run_everywhere(bool concurrent_only, Body body) {
+  for (const Engine engine : {Engine::inline_io, Engine::loop}) {
+    if (concurrent_only && engine == Engine::inline_io) continue;
+    for (const Kind kind : {Kind::fiber, Kind::coroutine}) run_on(engine, kind, body);
+  }
+}
+
+/// WEFT_TEST_SCALE: small (sanitizers in CI), normal, large (soak).
+inline std::size_t scaled(std::size_t small, std::size_t normal, std::size_t large) {
+  const char* scale = std::getenv("WEFT_TEST_SCALE");
+  const std::string_view name = scale == nullptr ? "normal" : scale;
+  return name == "small" ? small : name == "large" ? large : normal;
+}
+
+}  // namespace weft::test
+
+#define WEFT_TEST_BODY(suite, name, concurrent_only)                \
+  static ::weft::Coro<> suite##_##name(::weft::test::Here& here);   \
+  TEST(suite, name) {                                               \
+    ::weft::test::run_everywhere(concurrent_only, &suite##_##name); \
+  }                                                                 \
+  static ::weft::Coro<> suite##_##name([[maybe_unused]] ::weft::test::Here& here)
+
+#define EVERYWHERE(suite, name) WEFT_TEST_BODY(suite, name, false)
+#define CONCURRENT(suite, name) WEFT_TEST_BODY(suite, name, true)
