@@ -42,6 +42,7 @@ void Loop::run() {
 
 bool Loop::run_until_idle() {
   begin_driving();
+  kernel_->wait(kernel_->now());  // takes what made fd() readable
   do {
     round();
   } while (!worker_.ready_.empty() || !prepare_to_sleep());

@@ -109,6 +109,18 @@ bool is_context_entry(const void* function) noexcept {
   return function == reinterpret_cast<const void*>(&weft_context_entry);
 }
 
+/// Return addresses on the stack may be signed (-mbranch-protection); the unwinder takes care of
+/// it.
+void* without_signature(void* pc) noexcept {
+#if defined(__aarch64__)
+  register void* address asm("x30") = pc;
+  asm("hint #7" : "+r"(address));  // xpaclri; does nothing where signatures do not exist
+  return address;
+#else
+  return pc;
+#endif
+}
+
 /// Derived from Context so that the bridge's argument leads back to it.
 struct Walk : Context {
   std::span<void*> out;
@@ -162,7 +174,7 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) void follow_frame
   while (!walk.complete && fp % sizeof(void*) == 0 && fp >= lowest &&
          fp <= walk.top - 2 * sizeof(void*)) {
     void* const* frame = reinterpret_cast<void* const*>(fp);  // the caller's, the return address
-    void* const pc = frame[1];
+    void* const pc = without_signature(frame[1]);
     if (pc == nullptr || is_context_entry(_Unwind_FindEnclosingFunction(pc))) return;
     walk.add(pc);
     lowest = fp + 2 * sizeof(void*);

@@ -281,6 +281,7 @@ std::string readable_name(std::string_view symbol) {
               "std::string");
   replace_all(name, "std::basic_string_view<char, std::char_traits<char> >", "std::string_view");
   replace_all(name, "std::__cxx11::", "std::");
+  replace_all(name, "[abi:cxx11]", "");
   // GCC calls them actor and destroy; clang resume, destroy and cleanup.
   if (appended.contains(".actor") || appended.contains(".resume")) {
     name += " [coroutine]";

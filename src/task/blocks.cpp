@@ -50,8 +50,8 @@ void BlockCache::release(void* block, std::size_t size) noexcept {
 void* allocate_block(std::size_t size) {
   if (Worker* worker = this_worker()) return worker->blocks().allocate(size);
   // The block may be released on a worker, which files it under its rounded size.
-  constexpr std::size_t granule = 64;
-  return ::operator new((size + granule - 1) / granule * granule);
+  return ::operator new((size + BlockCache::granule - 1) / BlockCache::granule *
+                        BlockCache::granule);
 }
 
 void release_block(void* block, std::size_t size) noexcept {

@@ -143,7 +143,7 @@ class Dumper {
   }
   static std::string what_it_waits_for(const Task& task) {
     std::string text;
-    for (std::uint16_t i = 0; i < task.arm_count(); ++i) {
+    for (std::size_t i = 0; i < task.arm_count(); ++i) {
       const Arm& arm = task.arms()[i];
       if (i > 0) text += " | ";
       text += arm.reason.name;

@@ -11,6 +11,8 @@ namespace weft {
 
 namespace {
 
+std::atomic<std::uint32_t> ios_made{0};
+
 std::size_t who_is_running(char* buffer, std::size_t size) noexcept {
   const Task* task = this_task();
   if (task == nullptr) return 0;
@@ -23,7 +25,10 @@ std::size_t who_is_running(char* buffer, std::size_t size) noexcept {
 }  // namespace
 
 Io::Io(IoOptions options)
-    : options_(std::move(options)),
+    // 15 bits are enough to tell apart those that live at the same time.
+    : number_(
+          static_cast<std::uint16_t>(ios_made.fetch_add(1, std::memory_order_relaxed) & 0x7fff)),
+      options_(std::move(options)),
       stacks_({.size = options_.stack_size}),
       root_(Scope::OfIo{}, *this) {
   detail::who_am_i = &who_is_running;

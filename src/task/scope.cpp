@@ -28,7 +28,6 @@ Wait::Flow flow_of_coroutines(const Io& io) noexcept {
 }
 
 // Set-up and end
-// ---------------------------------------------------------------------------------------------------
 
 Scope::Scope(ScopeOptions options)
     : CancelNode(Kind::scope, nullptr),
@@ -100,7 +99,6 @@ void Scope::leave() noexcept {
 }
 
 // The deadline
-// -----------------------------------------------------------------------------------------------------
 
 Scope::DeadlineTimer::DeadlineTimer(Scope& s) noexcept
     : TimerNode([](TimerNode& node, WakeList& wakes) noexcept {
@@ -121,7 +119,6 @@ void Scope::arm_deadline(Instant own) noexcept {
 }
 
 // Children
-// ---------------------------------------------------------------------------------------------------------
 
 std::size_t Scope::size() const noexcept {
   std::lock_guard guard(lock());
@@ -202,7 +199,6 @@ Coro<void> Scope::joined() {
 }
 
 // Shield
-// -----------------------------------------------------------------------------------------------------------
 
 Shield::Shield() : CancelNode(Kind::shield, this_task()), task_(this_task()) {
   if (task_ == nullptr) return;

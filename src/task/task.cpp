@@ -40,7 +40,6 @@ Task::Task(Io& io, Flow flow, const SpawnOptions& options)
       io_(io),
       observer_(io.observer()),
       tid_(io.next_tid()),
-      id_(new_object_id()),
       name_(copy_name(options.name)),
       stack_size_(static_cast<std::uint32_t>(options.stack_size)),
       keep_float_control_(options.keep_float_control) {
@@ -56,6 +55,14 @@ Task::~Task() {
 
 std::string_view Task::name() const noexcept {
   return name_ == nullptr ? "task" : name_;
+}
+
+// Made of the tid rather than drawn from the common counter: a spawn need not touch it. Other
+// objects never get this far.
+ObjectId Task::id() const noexcept {
+  constexpr unsigned io_shift = 48;
+  constexpr std::uint64_t task_bit = std::uint64_t{1} << 63;
+  return static_cast<ObjectId>(task_bit | std::uint64_t{io_.number()} << io_shift | tid_);
 }
 
 void* Task::operator new(std::size_t size) {

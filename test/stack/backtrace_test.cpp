@@ -70,7 +70,7 @@ class Rig {
   }
 
  private:
-  void run() {
+  [[gnu::noinline]] void run() {
     after_switch(inside_.sanitizer);
     body_();
     finished_ = true;
@@ -218,20 +218,18 @@ TEST(Backtrace, LeavesTheRedZoneAlone) {
 }
 
 [[gnu::noinline]] static int parks_deep_down() {
-  char here = 0;
-  const auto room = reinterpret_cast<std::uintptr_t>(&here) -
-                    reinterpret_cast<std::uintptr_t>(rig->stack().bottom());
-  if (room < 3 * kib) {
+  void* const here = __builtin_frame_address(0);
+  const auto room = static_cast<std::byte*>(here) - rig->stack().bottom();
+  if (room < 3 * 1024) {
     rig->park();
     return sink;
   }
-  return parks_deep_down() + 1;
+  const int below = parks_deep_down();
+  asm volatile("" : : "r"(here) : "memory");  // keeps the recursion from becoming a loop
+  return below + 1;
 }
 
 TEST(Backtrace, NeedsNoRoomOnTheParkedStack) {
-#if defined(WEFT_ASAN)
-  GTEST_SKIP() << "locals are elsewhere, and do not tell how much room is left";
-#endif
   int depth = 0;
   Rig mine([&depth] { depth = parks_deep_down(); }, smallest_stack);
   rig = &mine;
@@ -244,6 +242,7 @@ TEST(Backtrace, NeedsNoRoomOnTheParkedStack) {
   EXPECT_EQ(mine.high_water(), used);
   mine.resume();
   EXPECT_EQ(count, depth + 1);
+  EXPECT_GT(count, 10);
 }
 
 TEST(Backtrace, IsEmptyForWhatNeverRan) {
@@ -264,7 +263,7 @@ TEST(Backtrace, SurvivesNonsense) {
   for (const std::size_t fp : {0u, 1u, 8u, 500u, 504u, 508u, 512u, 600u}) {
     auto* frame = reinterpret_cast<std::byte*>(words) + fp;
     EXPECT_EQ(capture_backtrace(Context{words, frame, mine.stack().bottom()}, mine.stack(), out),
-              fp == 8 ? 2u : 1u)
+              fp <= 8 && fp % 8 == 0 ? 2u : 1u)
         << fp;
   }
 }
@@ -309,7 +308,7 @@ TEST(Backtrace, FollowsFramePointersWhereThereIsNoUnwindInformation) {
   rig = &mine;
   mine.resume();
   EXPECT_TRUE(shows(mine.trace(), {"parks_below_assembly()", "weft_test_call_without_cfi+0x",
-                                   "operator()() const", "Rig::run()"}));
+                                   "FollowsFramePointers", "Rig::run()"}));
   for (const auto& line : mine.trace()) EXPECT_FALSE(line.contains("weft_context_entry")) << line;
 }
 
@@ -352,6 +351,7 @@ TEST(Backtrace, LeaksNothing) {
   rig = &mine;
   mine.resume();
   const auto first = mine.trace();
+  (void)describe_address(mine.context().pc);  // malloc caches what it frees, and counts it as used
   const auto used = ::mallinfo2().uordblks;
   const auto high_water = mine.high_water();
   for (int i = 0; i < 1000; ++i) {

@@ -35,7 +35,7 @@ TEST(Symbols, NamesFunctionsAndPlacesInThem) {
 
 TEST(Symbols, NamesWhatLibrariesExport) {
   void* function = ::dlsym(RTLD_DEFAULT, "getppid");
-  ASSERT_NE(function, nullptr);
+  if (function == nullptr) GTEST_SKIP() << "linked statically";
   EXPECT_TRUE(describe_function(function).contains("getppid")) << describe_function(function);
 }
 
@@ -65,6 +65,7 @@ TEST(Symbols, NamesAreReadable) {
   expect("_Z5parseRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
          "parse(std::string const&)");
   expect("_Z5parseSt17basic_string_viewIcSt11char_traitsIcEE", "parse(std::string_view)");
+  expect("_Z5parseB5cxx11v", "parse()");
   expect("_ZN1n8free_ZapEi.resume", "n::free_Zap(int) [coroutine]");
   expect("_ZN1n8free_ZapEi.destroy", "n::free_Zap(int) [coroutine, destroyed]");
   expect("_ZN1n8free_ZapEi.cleanup.llvm.1", "n::free_Zap(int) [coroutine, destroyed]");

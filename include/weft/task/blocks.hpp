@@ -13,6 +13,8 @@ namespace weft {
 
 class BlockCache {
  public:
+  static constexpr std::size_t granule = 32;
+
   BlockCache() = default;
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
@@ -22,8 +24,7 @@ class BlockCache {
   void release(void* block, std::size_t size) noexcept;
 
  private:
-  static constexpr std::size_t granule = 64;
-  static constexpr std::size_t classes = 16;  // up to 1 KiB
+  static constexpr std::size_t classes = 32;  // up to 1 KiB
   static constexpr std::size_t most_kept = 1024;
 
   struct Free {

@@ -153,9 +153,10 @@ class [[nodiscard]] Coro {
   using Handle = std::coroutine_handle<promise_type>;
   using Value = T;
 
+  Coro() = default;  // empty, like one moved from
   explicit Coro(Handle handle) noexcept : handle_(handle) {}
   Coro(Coro&& other) noexcept : handle_(std::exchange(other.handle_, {})) {}
-  Coro& operator=(Coro&& other) noexcept {
+  Coro& operator=(Coro other) noexcept {
     std::swap(handle_, other.handle_);
     return *this;
   }
@@ -185,7 +186,7 @@ class [[nodiscard]] Coro {
   [[nodiscard]] Handle handle() const noexcept { return handle_; }
 
  private:
-  Handle handle_;
+  Handle handle_{};
 };
 
 template <class T>

@@ -30,7 +30,6 @@ class Io : public ListNode<Io> {
   Io& operator=(const Io&) = delete;
 
   // What tasks ask
-  // ---------------------------------------------------------------------------------------------
 
   [[nodiscard]] virtual Instant now() noexcept = 0;
   virtual void arm_timer(TimerNode& timer) noexcept = 0;
@@ -41,7 +40,6 @@ class Io : public ListNode<Io> {
   [[nodiscard]] virtual const char* kind() const noexcept = 0;
 
   // Spawning
-  // ---------------------------------------------------------------------------------------------------
 
   /// A task nobody joins; a failure goes to `on_unhandled`. From any thread.
   template <class F>
@@ -56,7 +54,6 @@ class Io : public ListNode<Io> {
   }
 
   // Watching
-  // ---------------------------------------------------------------------------------------------------
 
   /// Set before tasks run; null for none.
   void observe(Observer* observer) noexcept { observer_ = observer; }
@@ -65,7 +62,6 @@ class Io : public ListNode<Io> {
   [[nodiscard]] stack::StackPool& stacks() noexcept { return stacks_; }
 
   // The engine's side
-  // ------------------------------------------------------------------------------------------
 
   /// How closures and coroutines run here.
   [[nodiscard]] virtual Wait::Flow flow_of_closures() const noexcept = 0;
@@ -87,6 +83,8 @@ class Io : public ListNode<Io> {
   /// The task is complete. The last use of the Io by the task's own code.
   virtual void retire(Task& task) noexcept = 0;
 
+  /// Tells the Ios of a process apart.
+  [[nodiscard]] std::uint16_t number() const noexcept { return number_; }
   /// The last dump request this Io has answered; see dump.hpp.
   std::uint32_t dumps_answered = 0;
 
@@ -96,6 +94,7 @@ class Io : public ListNode<Io> {
   std::atomic<std::size_t> live_{0};
 
  private:
+  const std::uint16_t number_;
   IoOptions options_;
   Observer* observer_ = nullptr;
   std::atomic<std::uint64_t> last_tid_{0};

@@ -197,7 +197,7 @@ class CoroTask final : public TaskOf<T> {
     }
     try {
       make().handle().promise().set_task_root();
-      return coro_->handle();
+      return coro_.handle();
     } catch (...) {  // the callable threw before there was a coroutine
       this->outcome_.emplace(Outcome<T>::failure(std::current_exception()));
       return {};
@@ -206,7 +206,7 @@ class CoroTask final : public TaskOf<T> {
   void collect() noexcept override {
     if (!this->outcome_) {
       this->outcome_.emplace(
-          Outcome<T>::of([&]() -> T { return coro_->handle().promise().take(); }));
+          Outcome<T>::of([&]() -> T { return coro_.handle().promise().take(); }));
     }
     drop();
   }
@@ -218,18 +218,18 @@ class CoroTask final : public TaskOf<T> {
  private:
   Coro<T>& make() {
     if constexpr (is_coro<F>) {
-      coro_.emplace(std::move(*f_));
+      coro_ = std::move(*f_);
     } else {
-      coro_.emplace((*f_)());
+      coro_ = (*f_)();
     }
-    return *coro_;
+    return coro_;
   }
   void drop() noexcept {
-    coro_.reset();
+    coro_ = Coro<T>();
     f_.reset();
   }
   std::optional<F> f_;  // a lambda coroutine's captures live here, longer than the coroutine
-  std::optional<Coro<T>> coro_;
+  Coro<T> coro_;
 };
 
 template <class T>

@@ -60,7 +60,8 @@ class Task : public Wait, public CancelNode {
   [[nodiscard]] TaskState state() const noexcept {
     return state_.load(std::memory_order_relaxed);  // relaxed: a report, nothing is decided by it
   }
-  [[nodiscard]] ObjectId id() const noexcept { return id_; }
+  /// Unlike the tid, unique among all objects of the process.
+  [[nodiscard]] ObjectId id() const noexcept;
   [[nodiscard]] Io& io() const noexcept final { return io_; }
   [[nodiscard]] Fiber* fiber() const noexcept { return fiber_; }
   /// Where a suspended coroutine task will continue; null while it runs and for fibers.
@@ -82,7 +83,6 @@ class Task : public Wait, public CancelNode {
   void release() noexcept;
 
   // Joining
-  // ----------------------------------------------------------------------------------------------------
 
   [[nodiscard]] bool done() const noexcept {
     return done_.load(
@@ -92,14 +92,12 @@ class Task : public Wait, public CancelNode {
   void disarm_joiner(Arm& arm) noexcept;
 
   // Waiting (see Wait)
-  // -----------------------------------------------------------------------------------------
 
   void suspend() final;
   void suspend_coroutine(std::coroutine_handle<> handle) noexcept final;
   void resume() noexcept final;
 
   // The engine's side
-  // ------------------------------------------------------------------------------------------
 
   /// Runs the task from start to end on the calling stack and keeps the outcome.
   virtual void execute() noexcept = 0;
@@ -165,7 +163,6 @@ class Task : public Wait, public CancelNode {
   Io& io_;
   Observer* const observer_;
   const std::uint64_t tid_;
-  const ObjectId id_;
   char* name_ = nullptr;
   const std::uint32_t stack_size_;
   const bool keep_float_control_;

@@ -20,10 +20,11 @@ class OpAwaiter {
   bool await_ready() {
     Wait& wait = *current()->wait;
     wait.throw_if_cancelled();
-    polled_ = branch::poll(op_);
-    if (polled_) return true;
-    suspension_.emplace(wait, op_);
-    if (!suspension_->publish()) return true;
+    if (const auto k = branch::poll(op_)) {
+      polled_ = static_cast<std::uint16_t>(*k);
+      return true;
+    }
+    if (!suspension_.publish(wait, op_)) return true;
     if (wait.flow() == Wait::Flow::coroutine) return false;
     wait.suspend();
     return true;
@@ -32,13 +33,15 @@ class OpAwaiter {
     current()->wait->suspend_coroutine(handle);
   }
   ResultOf<O> await_resume() {
-    return polled_ ? branch::take(op_, *polled_) : suspension_->finish();
+    if (polled_ != not_polled) return branch::take(op_, polled_);
+    return suspension_.finish(*current()->wait, op_);
   }
 
  private:
+  static constexpr std::uint16_t not_polled = 0xffff;
   O op_;
-  std::optional<std::size_t> polled_;
-  std::optional<Suspension<O>> suspension_;
+  std::uint16_t polled_ = not_polled;
+  Suspension<O> suspension_;
 };
 
 }  // namespace weft

@@ -21,9 +21,9 @@ void on_plain_thread(void (*body)(void*), void* argument);
 
 template <Op O>
 [[gnu::noinline]] ResultOf<O> wait_for(Wait& wait, O& op) {
-  Suspension<O> suspension(wait, op);
-  if (suspension.publish()) wait.suspend();
-  return suspension.finish();
+  Suspension<O> suspension;
+  if (suspension.publish(wait, op)) wait.suspend();
+  return suspension.finish(wait, op);
 }
 
 template <Op O>

@@ -24,61 +24,62 @@ class Suspension {
   static_assert(count < Wait::by_cancel, "too many cases in one select");
 
  public:
-  Suspension(Wait& wait, O& op) noexcept : wait_(wait), op_(op) {}
+  Suspension() = default;
   Suspension(const Suspension&) = delete;
   Suspension& operator=(const Suspension&) = delete;
 
-  /// True: published, park now. False: it is over already, go on with finish().
-  [[nodiscard]] bool publish() {
+  /// True: published, park now. False: it is over already, go on with finish(). `op` stays where it
+  /// is until then.
+  [[nodiscard]] bool publish(Wait& wait, O& op) {
     for (std::size_t k = 0; k < count; ++k) {
       Arm& arm = arms_[k];
-      arm.wait = &wait_;
+      arm.wait = &wait;
       arm.index = static_cast<std::uint16_t>(k);
-      arm.object = branch::object(op_, k);
-      arm.reason = branch::reason(op_, k);
+      arm.object = branch::object(op, k);
+      arm.reason = branch::reason(op, k);
     }
     for (;;) {
-      wait_.open(arms_.data(), static_cast<std::uint16_t>(count));
-      if (wait_.cancel_reason_after_open() != CancelReason::none && wait_.claim()) {
-        wait_.set_winner(Wait::by_cancel);
+      wait.open(arms_.data(), count);
+      if (wait.cancel_reason_after_open() != CancelReason::none && wait.claim()) {
+        wait.set_winner(Wait::by_cancel);
         return false;
       }
-      switch (publish_all()) {
+      switch (publish_all(wait, op)) {
         case Armed::waiting:
         case Armed::lost:  // claimed by another case or by cancel: its commit is on the way
           return true;
         case Armed::won:
           return false;
         case Armed::retry:
-          disarm_all_but(Wait::by_cancel);
+          disarm_all_but(Wait::by_cancel, op);
           break;
       }
     }
   }
 
   /// After publish() said false, or after the wait was resumed.
-  ResultOf<O> finish() {
-    const std::uint16_t winner = wait_.winner();
-    disarm_all_but(winner);
-    wait_.close();
-    if (winner == Wait::by_cancel) throw Cancelled(wait_.cancel_reason());
-    return branch::take(op_, winner);
+  ResultOf<O> finish(Wait& wait, O& op) {
+    const std::uint16_t winner = wait.winner();
+    disarm_all_but(winner, op);
+    wait.close();
+    if (winner == Wait::by_cancel) throw Cancelled(wait.cancel_reason());
+    return branch::take(op, winner);
   }
 
  private:
-  Armed publish_all() {
+  Armed publish_all(Wait& wait, O& op) {
     for (const std::size_t k : order()) {
-      const Armed armed = branch::arm(op_, k, arms_[k]);
-      if (armed == Armed::won) wait_.set_winner(static_cast<std::uint16_t>(k));
+      const Armed armed = branch::arm(op, k, arms_[k]);
+      if (armed == Armed::won) wait.set_winner(static_cast<std::uint16_t>(k));
       if (armed != Armed::waiting) return armed;
       arms_[k].published = true;
     }
     return Armed::waiting;
   }
 
-  void disarm_all_but(std::uint16_t winner) noexcept {
+  void disarm_all_but(std::uint16_t winner, O& op) noexcept {
     for (std::size_t k = 0; k < count; ++k) {
-      if (arms_[k].published && k != winner) branch::disarm(op_, k, arms_[k]);
+      if (arms_[k].published && k != winner) branch::disarm(op, k, arms_[k]);
       arms_[k].published = false;
     }
   }
@@ -96,8 +97,6 @@ class Suspension {
     return sorted;
   }
 
-  Wait& wait_;
-  O& op_;
   std::array<Arm, count> arms_;
 };
 

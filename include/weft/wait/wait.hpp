@@ -98,12 +98,11 @@ class Wait {
   Wait& operator=(const Wait&) = delete;
 
   // Called by the waiter
-  // ----------------------------------------------------------------------------------
 
   /// Starts a suspension described by `arms`.
-  void open(const Arm* arms, std::uint16_t count) noexcept {
+  void open(const Arm* arms, std::size_t count) noexcept {
     arms_ = arms;
-    arm_count_ = count;
+    arm_count_ = static_cast<std::uint8_t>(count < 255 ? count : 255);
     word_.store(0);  // seq_cst: then the waiter looks at its cancel flag, see reason_after_open()
   }
   /// Ends it: from here on claims fail again.
@@ -133,7 +132,6 @@ class Wait {
   virtual void suspend_coroutine(std::coroutine_handle<> handle) noexcept = 0;
 
   // Called by whoever ends the wait
-  // -----------------------------------------------------------------------
 
   /// True for exactly one caller per opening.
   [[nodiscard]] bool claim() noexcept {
@@ -153,7 +151,6 @@ class Wait {
   }
 
   // Called by the engine, off the waiter's stack
-  // -------------------------------------------------------------
 
   /// True: parked, the committer will resume. False: already done, the caller must resume it.
   [[nodiscard]] bool park() noexcept {
@@ -167,12 +164,11 @@ class Wait {
   [[nodiscard]] virtual Io& io() const noexcept = 0;
 
   // Facts
-  // -----------------------------------------------------------------------------------------------------
 
   [[nodiscard]] Flow flow() const noexcept { return flow_; }
   /// What the current suspension waits for; for dumps, while the waiter cannot run.
   [[nodiscard]] const Arm* arms() const noexcept { return arms_; }
-  [[nodiscard]] std::uint16_t arm_count() const noexcept { return arm_count_; }
+  [[nodiscard]] std::size_t arm_count() const noexcept { return arm_count_; }
 
   /// The cancel flag this waiter obeys now: that of its innermost scope. Only the waiter changes
   /// it, and only under the lock of the scope it leaves or returns to, so that a canceller that
@@ -196,16 +192,19 @@ class Wait {
   static const CancelFlag never_cancelled;
 
   std::atomic<std::uint32_t> word_{claimed_bit | done_bit};
-  std::uint16_t winner_ = 0;     // written by the claimant before commit
-  std::uint16_t arm_count_ = 0;  // waiter only, like arms_
+  std::uint16_t winner_ = 0;  // written by the claimant before commit
+  const Flow flow_;
+  std::uint8_t arm_count_ = 0;  // waiter only, like arms_; for dumps, which stop at 255
   const Arm* arms_ = nullptr;
   std::atomic<const CancelFlag*> cancel_{&never_cancelled};
   Wait* next_ = nullptr;  // the claimant's, between claim and commit
-  const Flow flow_;
 };
 
 inline bool Arm::claim() noexcept {
   return wait->claim();
+}
+inline bool Arm::claimed() const noexcept {
+  return wait->claimed();
 }
 
 /// Claimed waits on their way to being committed. Filled under the object's lock, committed after

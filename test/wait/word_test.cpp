@@ -1,0 +1,354 @@
+// The Wait word by itself, without any engine: who claims, who resumes, and how often.
+#include <weft/wait/wait.hpp>
+
+#include "support/everywhere.hpp"
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace weft {
+namespace {
+
+class TestWait final : public Wait {
+ public:
+  TestWait() noexcept : Wait(Flow::thread) {}
+
+  void suspend() override {}
+  void suspend_coroutine(std::coroutine_handle<>) noexcept override {}
+  void resume() noexcept override {
+    resumed.fetch_add(1);
+    if (on_resume != nullptr) on_resume(*this);
+  }
+  Io& io() const noexcept override { std::abort(); }
+
+  std::atomic<int> resumed{0};
+  void (*on_resume)(TestWait&) = nullptr;
+};
+
+/// Two threads that do the same round at the same time.
+class Pair {
+ public:
+  template <class Mine, class Theirs>
+  static void run(std::uint64_t rounds, Mine mine, Theirs theirs) {
+    Pair pair;
+    std::thread other([&] {
+      for (std::uint64_t r = 1; r <= rounds; ++r) {
+        pair.meet(pair.here_, pair.there_, r);
+        theirs(r);
+        pair.done_.store(r);
+      }
+    });
+    for (std::uint64_t r = 1; r <= rounds; ++r) {
+      mine.before(r);
+      pair.meet(pair.there_, pair.here_, r);
+      mine.during(r);
+      spin([&] { return pair.done_.load() == r; });
+      mine.after(r);
+    }
+    other.join();
+  }
+
+  template <class Condition>
+  static void spin(Condition condition) {
+    for (int i = 0; !condition(); ++i) {
+      if (i > 1000) std::this_thread::yield();
+    }
+  }
+
+ private:
+  static void meet(std::atomic<std::uint64_t>& arrive, std::atomic<std::uint64_t>& other,
+                   std::uint64_t round) {
+    arrive.store(round);
+    spin([&] { return other.load() >= round; });
+  }
+  alignas(64) std::atomic<std::uint64_t> here_{0};
+  alignas(64) std::atomic<std::uint64_t> there_{0};
+  alignas(64) std::atomic<std::uint64_t> done_{0};
+};
+
+std::uint64_t hammer_rounds() {
+  return test::scaled(5'000, 150'000, 5'000'000);
+}
+
+TEST(Word, AFreshOrClosedWordRejectsClaims) {
+  TestWait wait;
+  EXPECT_FALSE(wait.claim());
+  EXPECT_TRUE(wait.claimed());
+  Arm arm;
+  wait.open(&arm, 1);
+  EXPECT_FALSE(wait.claimed());
+  EXPECT_EQ(wait.arm_count(), 1U);
+  wait.close();
+  EXPECT_EQ(wait.arm_count(), 0U);
+  EXPECT_FALSE(wait.claim());
+  EXPECT_FALSE(wait.claim());
+}
+
+TEST(Word, C4_OneClaimPerOpening) {
+  TestWait wait;
+  for (int i = 0; i < 3; ++i) {
+    wait.open(nullptr, 0);
+    EXPECT_TRUE(wait.claim());
+    EXPECT_FALSE(wait.claim());
+    EXPECT_TRUE(wait.claimed());
+    wait.close();
+  }
+}
+
+TEST(Word, C1_CommitBeforeParkLetsTheParkerResume) {
+  TestWait wait;
+  wait.open(nullptr, 0);
+  ASSERT_TRUE(wait.claim());
+  wait.commit(3);
+  EXPECT_EQ(wait.resumed, 0);
+  EXPECT_FALSE(wait.park());
+  EXPECT_EQ(wait.winner(), 3);
+  wait.close();
+}
+
+TEST(Word, C1_ParkBeforeCommitLetsTheCommitterResume) {
+  TestWait wait;
+  wait.open(nullptr, 0);
+  EXPECT_TRUE(wait.park());
+  EXPECT_EQ(wait.resumed, 0);
+  ASSERT_TRUE(wait.claim());
+  EXPECT_EQ(wait.resumed, 0) << "a claim alone must not resume";
+  wait.commit(5);
+  EXPECT_EQ(wait.resumed, 1);
+  EXPECT_EQ(wait.winner(), 5);
+  wait.close();
+}
+
+TEST(Word, AParkedWordCanStillBeClaimedOnlyOnce) {
+  TestWait wait;
+  wait.open(nullptr, 0);
+  ASSERT_TRUE(wait.park());
+  EXPECT_TRUE(wait.claim());
+  EXPECT_FALSE(wait.claim());
+  wait.commit(0);
+  wait.close();
+  EXPECT_FALSE(wait.claim());
+}
+
+TEST(Word, ArmsSpeakForTheirWait) {
+  TestWait wait;
+  Arm arm;
+  arm.wait = &wait;
+  wait.open(&arm, 1);
+  EXPECT_FALSE(arm.claimed());
+  EXPECT_TRUE(arm.claim());
+  EXPECT_TRUE(arm.claimed());
+  EXPECT_FALSE(arm.claim());
+  wait.close();
+}
+
+TEST(Word, ObeysTheFlagItWasGiven) {
+  TestWait wait;
+  EXPECT_EQ(wait.cancel_reason(), CancelReason::none);
+  wait.throw_if_cancelled();
+  CancelFlag flag;
+  wait.obey(flag);
+  EXPECT_EQ(wait.obeyed(), &flag);
+  wait.throw_if_cancelled();
+  flag.set(CancelReason::shutdown);
+  EXPECT_EQ(wait.cancel_reason(), CancelReason::shutdown);
+  EXPECT_EQ(wait.cancel_reason_after_open(), CancelReason::shutdown);
+  EXPECT_THROW(wait.throw_if_cancelled(), Cancelled);
+}
+
+TEST(WakeList, CommitsInOrderOutsideOfTheLock) {
+  static std::vector<TestWait*> order;
+  order.clear();
+  TestWait waits[3];
+  for (TestWait& wait : waits) {
+    wait.on_resume = [](TestWait& self) { order.push_back(&self); };
+    wait.open(nullptr, 0);
+    ASSERT_TRUE(wait.park());
+  }
+  {
+    WakeList wakes;
+    EXPECT_TRUE(wakes.empty());
+    for (const int i : {2, 0, 1}) {
+      ASSERT_TRUE(waits[i].claim());
+      wakes.add(waits[i], static_cast<std::uint16_t>(i));
+    }
+    EXPECT_FALSE(wakes.empty());
+    EXPECT_TRUE(order.empty()) << "nobody may be resumed before commit()";
+  }
+  EXPECT_EQ(order, (std::vector<TestWait*>{&waits[2], &waits[0], &waits[1]}));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(waits[i].winner(), i);
+}
+
+TEST(WakeList, C1_AWokenWaiterMayBeGoneAtOnce) {
+  WakeList wakes;
+  for (int i = 0; i < 3; ++i) {
+    auto* wait = new TestWait;
+    wait->on_resume = [](TestWait& self) { delete &self; };
+    wait->open(nullptr, 0);
+    ASSERT_TRUE(wait->park());
+    ASSERT_TRUE(wait->claim());
+    wakes.add(*wait, 0);
+  }
+  wakes.commit();
+  EXPECT_TRUE(wakes.empty());
+  wakes.commit();
+}
+
+// Waiter against one claimant, who writes a plain variable: exactly one resumption, and the result
+// is there.
+TEST(Word, C1_HammerParkAgainstCommit) {
+  TestWait wait;
+  std::uint64_t result = 0;
+  std::uint64_t bad = 0;
+  std::uint64_t resumed_by_waiter = 0;
+  struct Mine {
+    TestWait& wait;
+    std::uint64_t& result;
+    std::uint64_t& bad;
+    std::uint64_t& by_waiter;
+    void before(std::uint64_t) {
+      wait.resumed = 0;
+      wait.open(nullptr, 0);
+    }
+    void during(std::uint64_t r) {
+      if (!wait.park()) {
+        ++by_waiter;
+        wait.resume();
+      }
+      Pair::spin([&] { return wait.resumed.load() != 0; });
+      if (result != r || wait.winner() != r % 1000) ++bad;
+    }
+    void after(std::uint64_t) {
+      if (wait.resumed != 1) ++bad;
+      wait.close();
+    }
+  };
+  Pair::run(hammer_rounds(), Mine{wait, result, bad, resumed_by_waiter}, [&](std::uint64_t r) {
+    if (!wait.claim()) {
+      std::abort();
+    }
+    result = r;
+    wait.commit(static_cast<std::uint16_t>(r % 1000));
+  });
+  EXPECT_EQ(bad, 0U);
+  if (hammer_rounds() < 100'000) return;
+  EXPECT_GT(resumed_by_waiter, 0U) << "one of the two orders was never seen";
+  EXPECT_LT(resumed_by_waiter, hammer_rounds()) << "one of the two orders was never seen";
+}
+
+// Two claimants: exactly one wins.
+TEST(Word, C4_HammerExactlyOneClaimWins) {
+  TestWait wait;
+  std::uint64_t bad = 0;
+  std::uint64_t wins[2] = {0, 0};
+  bool won[2] = {false, false};
+  struct Mine {
+    TestWait& wait;
+    std::uint64_t& bad;
+    std::uint64_t (&wins)[2];
+    bool (&won)[2];
+    void before(std::uint64_t) { wait.open(nullptr, 0); }
+    void during(std::uint64_t) { won[0] = wait.claim(); }
+    void after(std::uint64_t) {
+      if (won[0] == won[1]) ++bad;
+      ++wins[won[0] ? 0 : 1];
+      wait.close();
+      if (wait.claim()) ++bad;
+    }
+  };
+  Pair::run(hammer_rounds(), Mine{wait, bad, wins, won},
+            [&](std::uint64_t) { won[1] = wait.claim(); });
+  EXPECT_EQ(bad, 0U);
+  EXPECT_EQ(wins[0] + wins[1], hammer_rounds());
+}
+
+// The handshake of cancellation: the waiter opens, then looks at the flag; the canceller sets the
+// flag, then claims. At least one sees the other, and at most one acts.
+TEST(Word, S6_HammerACancelIsNeverMissed) {
+  TestWait wait;
+  CancelFlag flag;
+  wait.obey(flag);
+  std::uint64_t missed = 0;
+  std::uint64_t twice = 0;
+  bool mine_won = false;
+  bool theirs_won = false;
+  struct Mine {
+    TestWait& wait;
+    CancelFlag& flag;
+    std::uint64_t& missed;
+    std::uint64_t& twice;
+    bool& mine;
+    bool& theirs;
+    void before(std::uint64_t) { flag.set(CancelReason::none); }
+    void during(std::uint64_t) {
+      wait.open(nullptr, 0);
+      mine = wait.cancel_reason_after_open() != CancelReason::none && wait.claim();
+    }
+    void after(std::uint64_t) {
+      if (!mine && !theirs) ++missed;
+      if (mine && theirs) ++twice;
+      wait.close();
+    }
+  };
+  Pair::run(hammer_rounds(), Mine{wait, flag, missed, twice, mine_won, theirs_won},
+            [&](std::uint64_t) {
+              flag.set(CancelReason::killed);
+              theirs_won = wait.claim();
+            });
+  EXPECT_EQ(missed, 0U);
+  EXPECT_EQ(twice, 0U);
+}
+
+// A select's own claim (it found a case ready while publishing) against a claimant on another
+// thread that commits, and a waiter that parks only if it lost.
+TEST(Word, C16_HammerOwnClaimAgainstACommitter) {
+  TestWait wait;
+  std::uint64_t bad = 0;
+  bool theirs = false;
+  struct Mine {
+    TestWait& wait;
+    std::uint64_t& bad;
+    bool& theirs;
+    bool own = false;
+    void before(std::uint64_t) {
+      wait.resumed = 0;
+      wait.open(nullptr, 0);
+    }
+    void during(std::uint64_t) {
+      own = wait.claim();
+      if (own) {
+        wait.set_winner(1);
+        return;
+      }
+      if (!wait.park()) wait.resume();
+      Pair::spin([&] { return wait.resumed.load() != 0; });
+    }
+    void after(std::uint64_t) {
+      if (own == theirs) ++bad;
+      if (wait.winner() != (own ? 1 : 2)) ++bad;
+      if (wait.resumed != (own ? 0 : 1)) ++bad;
+      wait.close();
+    }
+  };
+  Pair::run(hammer_rounds(), Mine{wait, bad, theirs}, [&](std::uint64_t) {
+    theirs = wait.claim();
+    if (theirs) wait.commit(2);
+  });
+  EXPECT_EQ(bad, 0U);
+}
+
+TEST(ObjectIds, AreUniqueAndRising) {
+  ObjectId last = new_object_id();
+  EXPECT_NE(last, ObjectId::none);
+  for (int i = 0; i < 100; ++i) {
+    const ObjectId next = new_object_id();
+    EXPECT_GT(next, last);
+    last = next;
+  }
+}
+
+}  // namespace
+}  // namespace weft
