@@ -1,25 +1,32 @@
-// Hello: a loop, a scope, two fibers and a coroutine.
+// Hello: a loop, a scope, a fiber and a coroutine.
 #include <weft/weft.hpp>
 
+#include <chrono>
 #include <cstdio>
+
+using namespace std::chrono_literals;
 
 namespace {
 
-weft::Coro<int> answer() {
-  co_return 42;
+weft::Coro<int> answer(weft::Channel<int>& questions) {
+  const auto question = co_await questions.recv_op();  // a coroutine awaits
+  co_return *question * 6;
 }
 
 }  // namespace
 
 int main() {
   weft::Loop loop;
-  const int sum = loop.run([] {
-    weft::Scope scope;  // no child outlives it
-    scope.spawn([] { std::puts("hello from a fiber"); });
-    auto number = scope.spawn(answer());         // a coroutine, spawned the same way
-    auto other = scope.spawn([] { return 1; });  // any callable
-    return number.get() + other.get();
+  const int result = loop.run([] {
+    weft::Channel<int> questions;
+    weft::Scope scope;  // no child outlives it; the first failure stops the others
+    auto deep_thought = scope.spawn(answer(questions));
+    scope.spawn([&] {
+      weft::sleep(1ms);  // a fiber simply blocks
+      questions.send(7);
+    });
+    return deep_thought.get();
   });
-  std::printf("and the answer is %d\n", sum - 1);
+  std::printf("the answer is %d\n", result);
   return 0;
 }

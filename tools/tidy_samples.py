@@ -212,6 +212,20 @@ SAMPLES = [
             ("src/base/self.hpp", 1, "dead", "nobody includes this header"),
         ],
     ),
+    (
+        "code in a document that is not the file it names",
+        {
+            "README.md": "<!-- examples/a.cpp -->\n```cpp\nint x;\n```\n"
+            "<!-- examples/b.cpp -->\n```cpp\nint y;\n```\n"
+            "<!-- examples/c.cpp -->\n```cpp\nint z;\n```\n",
+            "examples/a.cpp": "int x;\n",
+            "examples/b.cpp": "int other;\n",
+        },
+        [
+            ("README.md", 5, "snippet", "the code differs from examples/b.cpp"),
+            ("README.md", 9, "snippet", "there is no examples/c.cpp"),
+        ],
+    ),
 ]
 
 

@@ -116,7 +116,7 @@ class Dumper {
     // code.
     std::coroutine_handle<> handle = task.resume_point();
     for (int i = 0; handle && i < 64; ++i) {
-      line(depth, stack::describe_address(*static_cast<void**>(handle.address())));
+      line(depth, stack::describe_function(*static_cast<void**>(handle.address())));
       handle = std::coroutine_handle<detail::PromiseBase>::from_address(handle.address())
                    .promise()
                    .continuation();

@@ -122,8 +122,7 @@ extern "C" [[gnu::noinline]] void everybody_is_parked() {
   workers.spawn([&] { fiber_that_awaits(channel); }, {.name = "mixed"});
   weft::Scope waiters({.name = "waiters"});
   waiters.spawn([&] { wait_for_either(channel); }, {.name = "selector"});
-  auto stubborn =
-      waiters.spawn([&] { stay_although_cancelled(channel); }, {.name = "stubborn"});
+  auto stubborn = waiters.spawn([&] { stay_although_cancelled(channel); }, {.name = "stubborn"});
   for (int i = 0; i < many; ++i) {
     workers.spawn([&] { channel.recv(); }, {.name = "crowd", .stack_size = 16 << 10});
     workers.spawn(leaf_coroutine(channel), {.name = "swarm"});

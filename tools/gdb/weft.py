@@ -250,11 +250,11 @@ class Printer:
     @staticmethod
     def scope(layout, node):
         data = program.read(node - layout.scope_node, layout.scope_size)
-        size = program.u64(data, layout.scope_name_size)
-        name = program.read(program.u64(data, layout.scope_name), min(size, 200)) if size else b""
+        size = min(layout.scope_name_size(data), 200)
+        name = program.read(layout.scope_name(data), size) if size else b""
         text = "scope" + (f" '{name.decode('utf-8', 'replace')}'" if name else "")
-        text += f" #{program.u64(data, layout.scope_id)}"
-        reason = layout.reasons.get(data[layout.scope_node + layout.node_flag], "?")
+        text += f" #{layout.scope_id(data)}"
+        reason = layout.reasons.get(layout.scope_cancelled(data), "?")
         return text + (f", cancelled: {reason}" if reason != "none" else "")
 
     def backtrace(self, task, indent="", options=""):

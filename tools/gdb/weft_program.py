@@ -13,7 +13,7 @@ import gdb
 
 PAGE = 4096
 # Functions that say nothing about where a task is, by name and by file.
-OURS = re.compile(r"^(?:weft::|weft_|std::|__|main$)")
+OURS = re.compile(r"^(?:weft::|weft_|std::|__|main$|_ZNK?4weft|_ZNK?St|_ZSt)")
 LIBRARY = re.compile(r"/weft/(?:base|stack|wait|task|time|io|sync|flow|sched|sim|journal)/|/c\+\+/")
 
 
@@ -42,16 +42,25 @@ def read_text(address, limit=200):
     return text.decode("utf-8", "replace")
 
 
-class Struct:
-    """The layout of a class: offsets of its members and bases by name."""
+class Member:
+    """A place in an object: reads its number from a copy of the object's bytes."""
 
-    FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+    def __init__(self, offset, size):
+        self.offset = offset
+        self.size = size
+
+    def __call__(self, data):
+        return int.from_bytes(data[self.offset : self.offset + self.size], "little")
+
+
+class Struct:
+    """The layout of a class: its members and bases by name, also those of its bases."""
 
     def __init__(self, name):
         self.type = gdb.lookup_type(name)
         self.size = self.type.sizeof
 
-    def offset(self, *path):
+    def member(self, *path):
         offset = 0
         kind = self.type
         for name in path:
@@ -61,12 +70,11 @@ class Struct:
                                    "weft.py belongs to another version of the library")
             offset += found[0]
             kind = found[1]
-        return offset
+        return Member(offset, kind.sizeof)
 
     @classmethod
     def _find(cls, kind, name):
-        kind = kind.strip_typedefs()
-        for field in kind.fields():
+        for field in kind.strip_typedefs().fields():
             if not hasattr(field, "bitpos"):
                 continue  # static
             if field.name == name:
@@ -85,7 +93,7 @@ def enumerators(name):
 
 
 class Layout:
-    """All offsets used below. Made anew for each command: the program may have been rebuilt."""
+    """All members used below. Made anew for each command: the program may have been rebuilt."""
 
     def __init__(self):
         try:
@@ -95,59 +103,58 @@ class Layout:
                                f"build it with -g ({error})") from None
 
     def _look_up(self):
-        task, node, arm = Struct("weft::Task"), Struct("weft::CancelNode"), Struct("weft::Arm")
-        io, scope, fiber = Struct("weft::Io"), Struct("weft::Scope"), Struct("weft::Fiber")
         self.states = enumerators("weft::TaskState")
         self.reasons = enumerators("weft::CancelReason")
         self.flows = enumerators("weft::Wait::Flow")
         self.kinds = enumerators("weft::CancelNode::Kind")
 
+        node = Struct("weft::CancelNode")
         self.node_size = node.size
-        self.node_link = node.offset("next_")
-        self.node_children = node.offset("children_", "head_")
-        self.node_flag = node.offset("flag_")
-        self.node_kind = node.offset("kind_")
+        self.node_link = node.member("next_").offset
+        self.node_first = node.member("children_", "head_", "next_")
+        self.node_children = node.member("children_", "head_").offset
+        self.node_cancelled = node.member("flag_", "reason_")
+        self.node_kind = node.member("kind_")
 
+        task = Struct("weft::Task")
         self.task_size = task.size
-        self.task_node = task.offset("weft::CancelNode")
-        self.task_tid = task.offset("tid_")
-        self.task_name = task.offset("name_")
-        self.task_fiber = task.offset("fiber_")
-        self.task_resume_point = task.offset("resume_point_")
-        self.task_state = task.offset("state_")
-        self.wait_arms = task.offset("arms_")
-        self.wait_arm_count = task.offset("arm_count_")
-        self.wait_flow = task.offset("flow_")
+        self.task_node = task.member("weft::CancelNode").offset
+        self.task_cancelled = task.member("flag_", "reason_")
+        self.task_tid = task.member("tid_")
+        self.task_name = task.member("name_")
+        self.task_fiber = task.member("fiber_")
+        self.task_resume_point = task.member("resume_point_")
+        self.task_state = task.member("state_")
+        self.task_arms = task.member("arms_")
+        self.task_arm_count = task.member("arm_count_")
+        self.task_flow = task.member("flow_")
 
+        scope = Struct("weft::Scope")
         self.scope_size = scope.size
-        self.scope_node = scope.offset("weft::CancelNode")
-        self.scope_id = scope.offset("id_")
-        self.scope_name = scope.offset("name_", "_M_str")
-        self.scope_name_size = scope.offset("name_", "_M_len")
+        self.scope_node = scope.member("weft::CancelNode").offset
+        self.scope_cancelled = scope.member("flag_", "reason_")
+        self.scope_id = scope.member("id_")
+        self.scope_name = scope.member("name_", "_M_str")
+        self.scope_name_size = scope.member("name_", "_M_len")
 
+        fiber = Struct("weft::Fiber")
         self.fiber_size = fiber.size
-        self.fiber_sp = fiber.offset("strand_", "context", "sp")
-        self.fiber_fp = fiber.offset("strand_", "context", "fp")
-        self.fiber_pc = fiber.offset("strand_", "context", "pc")
-        self.fiber_bottom = fiber.offset("stack_", "bottom_")
-        self.fiber_stack_size = fiber.offset("stack_", "size_")
+        self.fiber_sp = fiber.member("strand_", "context", "sp")
+        self.fiber_fp = fiber.member("strand_", "context", "fp")
+        self.fiber_pc = fiber.member("strand_", "context", "pc")
+        self.fiber_bottom = fiber.member("stack_", "bottom_")
+        self.fiber_stack_size = fiber.member("stack_", "size_")
 
+        arm = Struct("weft::Arm")
         self.arm_size = arm.size
-        self.arm_object = arm.offset("object")
-        self.arm_reason = arm.offset("reason", "name")
+        self.arm_object = arm.member("object")
+        self.arm_reason = arm.member("reason", "name")
 
-        self.io_root = io.offset("root_")
-        self.io_live = io.offset("live_")
-        self.current_wait = Struct("weft::Current").offset("wait")
-        self.worker_outer = Struct("weft::Worker").offset("outer_")
-
-
-def u64(data, offset):
-    return struct.unpack_from("<Q", data, offset)[0]
-
-
-def u32(data, offset):
-    return struct.unpack_from("<I", data, offset)[0]
+        io = Struct("weft::Io")
+        self.io_root = io.member("root_").offset
+        self.io_live = io.member("live_").offset
+        self.current_wait = Struct("weft::Current").member("wait").offset
+        self.worker_outer = Struct("weft::Worker").member("outer_").offset
 
 
 # --- the program's tasks ------------------------------------------------------------------------
@@ -156,11 +163,11 @@ def u32(data, offset):
 class Fiber:
     def __init__(self, layout, address):
         data = read(address, layout.fiber_size)
-        self.sp = u64(data, layout.fiber_sp)
-        self.fp = u64(data, layout.fiber_fp)
-        self.pc = u64(data, layout.fiber_pc)
-        self.bottom = u64(data, layout.fiber_bottom)
-        self.size = u32(data, layout.fiber_stack_size)
+        self.sp = layout.fiber_sp(data)
+        self.fp = layout.fiber_fp(data)
+        self.pc = layout.fiber_pc(data)
+        self.bottom = layout.fiber_bottom(data)
+        self.size = layout.fiber_stack_size(data)
         self.top = self.bottom + self.size
 
     @property
@@ -176,15 +183,15 @@ class Task:
         self.layout = layout
         self.io = io
         self.address = address
-        self.tid = u64(data, layout.task_tid)
-        self.state = layout.states.get(data[layout.task_state], "?")
-        self.kind = layout.flows.get(data[layout.wait_flow], "?")
-        self.cancelled = layout.reasons.get(data[layout.task_node + layout.node_flag], "?")
-        self.resume_point = u64(data, layout.task_resume_point)
-        self._name = u64(data, layout.task_name)
-        self._fiber_address = u64(data, layout.task_fiber)
-        self._arms = u64(data, layout.wait_arms)
-        self._arm_count = struct.unpack_from("<H", data, layout.wait_arm_count)[0]
+        self.tid = layout.task_tid(data)
+        self.state = layout.states.get(layout.task_state(data), "?")
+        self.kind = layout.flows.get(layout.task_flow(data), "?")
+        self.cancelled = layout.reasons.get(layout.task_cancelled(data), "?")
+        self.resume_point = layout.task_resume_point(data)
+        self._name = layout.task_name(data)
+        self._fiber_address = layout.task_fiber(data)
+        self._arms = layout.task_arms(data)
+        self._arm_count = layout.task_arm_count(data)
 
     @property
     def name(self):
@@ -204,9 +211,9 @@ class Task:
     def waits_for(self, words):
         """What would end the wait, for example 'sleep | channel recv #7'."""
         parts = []
-        for i in range(min(self._arm_count, 1000)):
+        for i in range(self._arm_count):
             arm = read(self._arms + i * self.layout.arm_size, self.layout.arm_size)
-            word, thing = u64(arm, self.layout.arm_reason), u64(arm, self.layout.arm_object)
+            word, thing = self.layout.arm_reason(arm), self.layout.arm_object(arm)
             if word not in words:
                 words[word] = read_text(word)
             parts.append(words[word] + (f" #{thing}" if thing else ""))
@@ -235,14 +242,14 @@ class Io:
                 todo.pop()
                 continue
             data = read(node, layout.node_size)
-            yield depth, layout.kinds.get(data[layout.node_kind], "?"), node
-            if u64(data, layout.node_children) != node + layout.node_children:
+            yield depth, layout.kinds.get(layout.node_kind(data), "?"), node
+            if layout.node_first(data) != node + layout.node_children:
                 todo.append((depth + 1, self._children(data, node)))
 
     def _children(self, parent, address):
         layout = self.layout
         head = address + layout.node_children
-        link = u64(parent, layout.node_children)
+        link = layout.node_first(parent)
         while link != head:
             if link == 0:
                 raise gdb.MemoryError("a list of tasks is damaged, or was being changed")
