@@ -32,7 +32,9 @@ install(FILES ${PROJECT_BINARY_DIR}/weft.pc DESTINATION ${weft_pc_dir})
 if(TARGET weft_cli)
   install(TARGETS weft_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-install(FILES ${PROJECT_SOURCE_DIR}/tools/gdb/weft.py
+install(FILES
+  ${PROJECT_SOURCE_DIR}/tools/gdb/weft.py
+  ${PROJECT_SOURCE_DIR}/tools/gdb/weft_program.py
   DESTINATION ${CMAKE_INSTALL_DATADIR}/weft/gdb OPTIONAL)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE
   DESTINATION ${CMAKE_INSTALL_DATADIR}/weft)

@@ -4,11 +4,13 @@
 
 namespace weft::detail {
 
-WhoAmI who_am_i = nullptr;
+std::atomic<WhoAmI> who_am_i{nullptr};
 
 void panic(const char* file, int line, const char* condition, std::string_view message) noexcept {
   char who[256] = {};
-  if (who_am_i != nullptr) who_am_i(who, sizeof who - 1);
+  if (const WhoAmI name = who_am_i.load(std::memory_order_relaxed)) {  // relaxed: it never changes
+    name(who, sizeof who - 1);
+  }
   char text[2048];
   const int size =
       std::snprintf(text, sizeof text, "weft: check failed%s%s: %.*s\n  at %s:%d: %s\n",

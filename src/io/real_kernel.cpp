@@ -86,6 +86,7 @@ class RealKernel final : public Kernel {
   }
 
   bool outside_may_wake() noexcept override { return other_threads(); }
+  Duration patience() const noexcept override { return std::chrono::milliseconds(100); }
 
   int poll_fd(Instant deadline) override {
     if (!timer_) {
@@ -163,6 +164,7 @@ class ThreadKernel final : public Kernel {
   }
 
   bool outside_may_wake() noexcept override { return other_threads(); }
+  Duration patience() const noexcept override { return std::chrono::milliseconds(100); }
 
  private:
   std::atomic<std::uint32_t> token_{0};
@@ -177,6 +179,7 @@ class VirtualKernel final : public Kernel {
   }
   void interrupt() noexcept override {}
   bool outside_may_wake() noexcept override { return false; }
+  Duration patience() const noexcept override { return Duration::zero(); }
 
  private:
   Instant now_;

@@ -13,44 +13,67 @@ Inline::Inline(InlineOptions options)
       kernel_(options.kernel ? std::move(options.kernel) : make_thread_kernel()),
       on_deadlock_(options.on_deadlock),
       timeline_(kernel_->now()),
-      worker_(*this) {}
+      worker_(*this) {
+  enter_registry();
+}
+
+Inline::~Inline() noexcept {
+  leave_registry();
+  wait_for_visitors();
+}
 
 void Inline::launch(Task& task) noexcept {
-  // Nested: a task that spawns another one on the same Io waits beneath it on the same stack.
-  const bool outermost = this_worker() != &worker_;
-  if (outermost) worker_.attach();
-  Wait* const spawner = std::exchange(worker_.wait, nullptr);
+  // A task that spawns another one waits beneath it on the same stack; another engine may lie
+  // between them.
+  Current* const before = current();
+  if (worker_.attached_here()) {
+    set_current(&worker_);
+    Wait* const spawner = std::exchange(worker_.wait, nullptr);
+    worker_.run_on_thread(task);
+    worker_.wait = spawner;
+    set_current(before);
+    return;
+  }
+  deadlock_report_.clear();
+  worker_.attach(false);
   worker_.run_on_thread(task);
-  worker_.wait = spawner;
-  if (outermost) worker_.detach();
+  worker_.wait = nullptr;
+  worker_.detach();
 }
 
 void Inline::ready(Task& task) noexcept {
+  const Visit visit(*this);
   woken_.store(&task);  // seq_cst, as the load in block(); the interrupt is the actual wake-up
   kernel_->interrupt();
 }
 
 void Inline::block(Task& task) {
   task.to_state(TaskState::blocked);
-  if (!task.park()) {
-    task.to_state(TaskState::ready);
-  } else {
-    while (woken_.load() != &task) {
-      const Instant next = timeline_.next();
-      if (next.is_never() &&
-          (on_deadlock_ == OnDeadlock::fail ||
-           (on_deadlock_ == OnDeadlock::automatic && !kernel_->outside_may_wake()))) {
-        handle_deadlock();
-        continue;
-      }
-      kernel_->wait(next);
-      answer_dump_request(*this);
-      WakeList wakes;
-      timeline_.advance(kernel_->now(), wakes);
-    }
+  if (task.park()) {
+    while (woken_.load() != &task) wait_a_little(task);
     woken_.store(nullptr);
+    wait_for_visitors();  // whoever woke us may still be at it, and we may be gone soon
+  } else {
+    task.to_state(TaskState::ready);
   }
   task.to_state(TaskState::running);
+}
+
+void Inline::wait_a_little(const Task& task) {
+  const Instant next = timeline_.next();
+  if (!next.is_never()) {
+    kernel_->wait(next);
+  } else if (nobody_will_wake(*kernel_, on_deadlock_) && woken_.load() != &task) {
+    handle_deadlock();
+    return;
+  }
+  answer_dump_request(*this);
+  WakeList wakes;
+  timeline_.advance(kernel_->now(), wakes);
+}
+
+void Inline::run_nested(bool (*done)(void*), void* argument) {
+  WEFT_CHECK(done(argument), "children of an inline task run inside spawn(); what is left?");
 }
 
 void Inline::handle_deadlock() {

@@ -11,53 +11,68 @@ Loop::Loop(LoopOptions options)
       kernel_(options.kernel ? std::move(options.kernel) : make_real_kernel()),
       on_deadlock_(options.on_deadlock),
       timeline_(kernel_->now()),
-      worker_(*this) {}
+      worker_(*this) {
+  enter_registry();
+}
 
-Loop::~Loop() {
-  if (live() == 0) return;
-  root().cancel(CancelReason::shutdown);
-  try {
-    run();
-  } catch (const Deadlock& stuck) {
-    // Reported already; the tasks were cancelled and have ended.
+Loop::~Loop() noexcept {
+  if (live() > 0) {
+    root().cancel(CancelReason::shutdown);
+    try {
+      drive([this] { return live() == 0; });
+    } catch (const Deadlock&) {
+      // Reported already; the tasks were cancelled and have ended.
+    }
   }
+  leave_registry();
+  wait_for_visitors();
 }
 
-void Loop::begin_driving() {
-  WEFT_CHECK(!driving_, "this loop is already being run, by this thread or another one");
-  WEFT_CHECK(this_task() == nullptr,
-             "run() and block_on() would block the worker of the calling task; spawn instead");
-  driving_ = true;
-  worker_.attach();
+void Loop::refuse_in_task() {
+  if (this_task() == nullptr) return;
+  throw std::logic_error(
+      "running a loop inside a task would block the task's worker; spawn and join instead");
 }
 
-void Loop::end_driving() noexcept {
-  worker_.detach();
-  driving_ = false;
+Loop::Driving::Driving(Loop& loop) : loop_(loop) {
+  if (loop_.driving_.exchange(true)) {
+    throw std::logic_error("this loop is already being run, by this thread or another one");
+  }
+  loop_.worker_.attach(true);
+}
+
+Loop::Driving::~Driving() {
+  loop_.worker_.detach();
+  loop_.driving_.store(false);
 }
 
 void Loop::run() {
+  refuse_in_task();
   drive([this] { return live() == 0; });
 }
 
 bool Loop::run_until_idle() {
-  begin_driving();
+  refuse_in_task();
+  constexpr int most_rounds = 64;  // the host wants its turn, even if some task always yields
+  const Driving driving(*this);
   kernel_->wait(kernel_->now());  // takes what made fd() readable
-  do {
+  for (int i = 0; i < most_rounds; ++i) {
     round();
-  } while (!worker_.ready_.empty() || !prepare_to_sleep());
-  end_driving();
+    if (worker_.ready_.empty() && prepare_to_sleep()) return live() > 0;
+  }
+  kernel_->interrupt();  // there is more: fd() stays readable
   return live() > 0;
 }
 
 int Loop::fd() {
+  if (!worker_.ready_.empty() || !prepare_to_sleep()) kernel_->interrupt();
   return kernel_->poll_fd(timeline_.next());
 }
 
 // Timers and messages first, then a bounded number of tasks.
 void Loop::round() {
   asleep_.store(false,
-                std::memory_order_relaxed);  // relaxed: a needless interrupt is all it can cost
+                std::memory_order_relaxed);  // relaxed: can cost a needless interrupt, no more
   answer_dump_request(*this);
   inbox_.drain_into(worker_.ready_);
   if (!timeline_.next().is_never()) {
@@ -73,6 +88,14 @@ void Loop::round() {
   }
 }
 
+void Loop::run_nested(bool (*done)(void*), void* argument) {
+  const Worker::Nested nested(worker_);
+  while (!done(argument)) {
+    round();
+    if (worker_.ready_.empty() && !done(argument)) idle();
+  }
+}
+
 // Tells other threads that they must interrupt, then looks once more: either we see their push, or
 // they see that we sleep (both sides are sequentially consistent).
 bool Loop::prepare_to_sleep() noexcept {
@@ -85,15 +108,11 @@ bool Loop::prepare_to_sleep() noexcept {
 void Loop::idle() {
   if (!prepare_to_sleep()) return;
   const Instant next = timeline_.next();
-  if (next.is_never()) {
-    const bool stuck = on_deadlock_ == OnDeadlock::fail ||
-                       (on_deadlock_ == OnDeadlock::automatic && !kernel_->outside_may_wake());
-    if (stuck) {
-      handle_deadlock();
-      return;
-    }
+  if (!next.is_never()) {
+    kernel_->wait(next);
+  } else if (nobody_will_wake(*kernel_, on_deadlock_) && inbox_.empty()) {
+    handle_deadlock();
   }
-  kernel_->wait(next);
 }
 
 void Loop::handle_deadlock() {
@@ -111,6 +130,7 @@ void Loop::ready(Task& task) noexcept {
     worker_.ready_.push(task);
     return;
   }
+  const Visit visit(*this);
   inbox_.push(task);
   if (asleep_.exchange(false)) kernel_->interrupt();  // seq_cst: see prepare_to_sleep()
 }

@@ -10,7 +10,6 @@
 #include <csignal>
 #include <cstdio>
 #include <system_error>
-#include <vector>
 
 // For debuggers: tools/gdb/weft.py starts here.
 extern "C" {
@@ -41,49 +40,30 @@ class Dumper {
 
   std::string run() {
     out_ = std::string(io_.kind()) + ": " + std::to_string(io_.live()) + " task(s)\n";
-    // An explicit stack: trees may be deep. Nothing else runs, so the nodes stay where they are.
-    std::vector<Entry> todo;
-    push_children(io_.root(), 1, todo);
-    while (!todo.empty()) {
-      const Entry entry = todo.back();
-      todo.pop_back();
-      print(entry);
-      push_children(*entry.node, entry.depth + 1, todo);
-    }
+    io_.root().walk([this](CancelNode& node, std::size_t depth) { print(node, depth); });
     if (left_out_ > 0) line(1, "... and " + std::to_string(left_out_) + " more task(s)");
     return std::move(out_);
   }
 
  private:
-  struct Entry {
-    CancelNode* node;
-    std::size_t depth;
-  };
-
-  static void push_children(const CancelNode& node, std::size_t depth, std::vector<Entry>& todo) {
-    const std::size_t first = todo.size();
-    node.for_each_child([&](CancelNode& child) { todo.push_back({&child, depth}); });
-    std::reverse(todo.begin() + static_cast<std::ptrdiff_t>(first), todo.end());
-  }
-
   void line(std::size_t depth, const std::string& text) {
     out_.append(2 * std::min<std::size_t>(depth, 40), ' ');
     out_ += text;
     out_ += '\n';
   }
 
-  void print(const Entry& entry) {
-    switch (entry.node->kind()) {
+  void print(CancelNode& node, std::size_t depth) {
+    switch (node.kind()) {
       case CancelNode::Kind::task:
-        print(static_cast<Task&>(*entry.node), entry.depth);
+        print(static_cast<Task&>(node), depth);
         break;
       case CancelNode::Kind::shield:
-        line(entry.depth, "shield");
+        line(depth, "shield");
         break;
       case CancelNode::Kind::scope: {
-        const auto& scope = static_cast<const Scope&>(*entry.node);
+        const auto& scope = static_cast<const Scope&>(node);
         const std::string name = scope.name().empty() ? "" : " '" + std::string(scope.name()) + "'";
-        line(entry.depth, "scope" + name + " " + number(scope.id()) + cancelled(scope));
+        line(depth, "scope" + name + " " + number(scope.id()) + cancelled(scope));
       }
     }
   }
@@ -97,7 +77,8 @@ class Dumper {
                        kind_of(task) + ") " + to_string(task.state());
     if (task.state() == TaskState::blocked) text += ": " + what_it_waits_for(task);
     if (const Fiber* fiber = task.fiber()) {
-      text += ", stack " + std::to_string(io_.stacks().high_water(fiber->stack())) + " of " +
+      text += io_.measures_stacks() ? ", stack used " : ", stack at most ";
+      text += std::to_string(io_.stacks().high_water(fiber->stack())) + " of " +
               std::to_string(fiber->stack().size());
     }
     line(depth, text + cancelled(task));

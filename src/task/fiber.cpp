@@ -12,6 +12,14 @@ Fiber* Fiber::create(stack::Stack stack) {
   return fiber;
 }
 
+void Fiber::start(Task& task, void (*entry)(void*), bool keep_float_control) noexcept {
+  task_ = &task;
+  strand_.context = stack::make_context(this, entry);
+  strand_.exceptions = {};
+  strand_.keep_float_control = keep_float_control;
+  stack::restart_strand(strand_.sanitizer);
+}
+
 stack::Stack Fiber::destroy(Fiber* fiber) noexcept {
   const stack::Stack stack = fiber->stack_;
   stack::end_strand(fiber->strand_.sanitizer);

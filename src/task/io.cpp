@@ -5,7 +5,10 @@
 #include <weft/task/worker.hpp>
 
 #include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
+
+#include <sched.h>
 
 namespace weft {
 
@@ -31,13 +34,25 @@ Io::Io(IoOptions options)
       options_(std::move(options)),
       stacks_({.size = options_.stack_size}),
       root_(Scope::OfIo{}, *this) {
-  detail::who_am_i = &who_is_running;
+  if (const char* measure = std::getenv("WEFT_MEASURE_STACKS")) {
+    options_.measure_stacks = options_.measure_stacks || std::string_view(measure) == "1";
+  }
+  // relaxed: always the same value.
+  detail::who_am_i.store(&who_is_running, std::memory_order_relaxed);
   stack::install_overflow_handler(&find_running_stack);
-  detail::register_io(*this);
 }
 
-Io::~Io() {
+void Io::enter_registry() {
+  detail::register_io(*this);
+}
+void Io::leave_registry() noexcept {
   detail::unregister_io(*this);
+}
+
+void Io::wait_for_visitors() const noexcept {
+  // acquire: partner is the release in ~Visit(). A visitor has at most a few instructions and one
+  // write to go.
+  while (visitors_.load(std::memory_order_acquire) != 0) ::sched_yield();
 }
 
 void Io::report_unhandled(const Task& task, const std::exception_ptr& error) noexcept {

@@ -75,15 +75,29 @@ Scope::Scope(OfIo, Io& io)
 Scope::~Scope() noexcept(false) {
   const bool unwinding = std::uncaught_exceptions() > exceptions_at_start_;
   if (size() > 0) {
-    const Task* task = this_task();
-    WEFT_CHECK(task == nullptr || task->flow() != Wait::Flow::coroutine, "Scope '", name_,
-               "' is destroyed in a coroutine while children run; co_await scope.joined() before, "
-               "or use co_await within(...)");
     if (unwinding) cancel(CancelReason::sibling_failed);
-    wait_for_children();
+    wait_in_destructor(unwinding);
   }
   leave();
   if (std::exception_ptr error = take_error(); error && !unwinding) std::rethrow_exception(error);
+}
+
+void Scope::wait_in_destructor(bool unwinding) {
+  const Task* task = this_task();
+  if (task == nullptr || task->flow() != Wait::Flow::coroutine) {
+    try {
+      wait_for_children();
+    } catch (const std::exception& error) {
+      // A plain thread waits for tasks of a loop that nobody drives.
+      WEFT_CHECK(false, "Scope '", name_, "' cannot end: its children still run. ", error.what());
+    }
+    return;
+  }
+  WEFT_CHECK(unwinding, "Scope '", name_, "' ends in a coroutine while children run; ",
+             "co_await scope.joined() before, or use co_await within(...)");
+  // An exception or a cancellation leaves the scope, and a coroutine cannot suspend in a
+  // destructor. The children have been cancelled: run them to their end from here.
+  io_.run_nested([](void* scope) { return static_cast<Scope*>(scope)->size() == 0; }, this);
 }
 
 void Scope::leave() noexcept {
@@ -108,9 +122,11 @@ Scope::DeadlineTimer::DeadlineTimer(Scope& s) noexcept
 
 void Scope::arm_deadline(Instant own) noexcept {
   const CancelNode* above = parent();
-  while (above != nullptr && above->kind() != Kind::scope) above = above->parent();
-  const Instant inherited =
-      above == nullptr ? Instant::never() : static_cast<const Scope*>(above)->deadline_;
+  while (above->kind() == Kind::task) above = above->parent();
+  // A shield keeps the deadlines above it out.
+  const Instant inherited = above->kind() == Kind::shield
+                                ? Instant::never()
+                                : static_cast<const Scope*>(above)->deadline_;
   deadline_ = std::min(own, inherited);
   if (own >= inherited) return;  // the scope above will be cancelled first, and us with it
   timer_.deadline = own;

@@ -3,10 +3,20 @@
 #include <weft/task/worker.hpp>
 
 #include <cstring>
+#include <stdexcept>
 
 namespace weft {
 
 namespace {
+
+std::uint32_t checked_size(std::size_t stack_size) {
+  if (stack_size > stack::max_stack_size) {
+    throw std::invalid_argument("SpawnOptions::stack_size is " + std::to_string(stack_size) +
+                                " bytes; at most " + std::to_string(stack::max_stack_size) +
+                                " are possible");
+  }
+  return static_cast<std::uint32_t>(stack_size);
+}
 
 char* copy_name(std::string_view name) {
   if (name.empty()) return nullptr;
@@ -40,16 +50,16 @@ Task::Task(Io& io, Flow flow, const SpawnOptions& options)
       io_(io),
       observer_(io.observer()),
       tid_(io.next_tid()),
-      name_(copy_name(options.name)),
-      stack_size_(static_cast<std::uint32_t>(options.stack_size)),
+      stack_size_(checked_size(options.stack_size)),
+      io_number_(io.number()),
       keep_float_control_(options.keep_float_control) {
-  WEFT_CHECK(options.stack_size <= stack::max_stack_size, "SpawnOptions::stack_size is ",
-             options.stack_size, " bytes; at most 1 GiB is possible");
+  name_ = copy_name(options.name);
   obey(flag());
   if (const Task* spawner = this_task()) locals_ = share_locals(spawner->locals_);
 }
 
 Task::~Task() {
+  drop_locals(locals_);
   delete[] name_;
 }
 
@@ -62,7 +72,7 @@ std::string_view Task::name() const noexcept {
 ObjectId Task::id() const noexcept {
   constexpr unsigned io_shift = 48;
   constexpr std::uint64_t task_bit = std::uint64_t{1} << 63;
-  return static_cast<ObjectId>(task_bit | std::uint64_t{io_.number()} << io_shift | tid_);
+  return static_cast<ObjectId>(task_bit | std::uint64_t{io_number_} << io_shift | tid_);
 }
 
 void* Task::operator new(std::size_t size) {
@@ -70,6 +80,13 @@ void* Task::operator new(std::size_t size) {
 }
 void Task::operator delete(void* block, std::size_t size) noexcept {
   release_block(block, size);
+}
+
+void* Task::operator new(std::size_t size, std::align_val_t alignment) {
+  return ::operator new(size, alignment);
+}
+void Task::operator delete(void* block, std::size_t size, std::align_val_t alignment) noexcept {
+  ::operator delete(block, size, alignment);
 }
 
 void Task::release() noexcept {
@@ -91,7 +108,9 @@ void Task::start(Scope& scope) {
 }
 
 void Task::finish() noexcept {
-  drop_locals(std::exchange(locals_, nullptr));  // users' destructors: before the scope is told
+  // Users' destructors run here, in the task itself, and before the scope is told.
+  drop_locals(std::exchange(locals_, nullptr));
+  if (!has_handles()) discard_value();
   to_state(TaskState::complete);
   auto& scope = static_cast<Scope&>(*parent());
   if (const std::exception_ptr failure = error()) scope.child_failed(*this, failure);

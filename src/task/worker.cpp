@@ -25,19 +25,36 @@ void Inbox::drain_into(ReadyQueue& queue) noexcept {
   }
 }
 
-void Worker::attach() {
-  alt_stack_.emplace();
+void Worker::attach(bool with_fibers) {
+  if (with_fibers) alt_stack_.emplace();
   thread_ = stack::ThreadState::capture();
   stack::adopt_thread(home_.sanitizer);
   outer_ = current();
-  attached_ = true;
+  attached_to_ = std::this_thread::get_id();
   set_current(this);
 }
 
 void Worker::detach() noexcept {
+  while (idle_count_ > 0) io_.stacks().give(Fiber::destroy(idle_fibers_[--idle_count_]));
   set_current(outer_);
-  attached_ = false;
+  attached_to_ = {};
   alt_stack_.reset();
+}
+
+bool Worker::attached_here() const noexcept {
+  if (attached_to_ == std::thread::id{}) return false;
+  WEFT_CHECK(attached_to_ == std::this_thread::get_id(),
+             "two threads use one engine; give each thread its own Inline, or spawn into a Loop");
+  return true;
+}
+
+// The engine's last use of a completed task. If nobody else holds it, a value that was not claimed
+// dies here, after its task: it must not see the task that happens to run now as its own.
+void Worker::end(Task& task) noexcept {
+  io_.retire(task);
+  Wait* const running = std::exchange(wait, nullptr);
+  task.release();
+  wait = running;
 }
 
 // What the task that left could not do for itself, because it was still on its stack.
@@ -45,7 +62,6 @@ void Worker::settle() {
   const After after = std::exchange(after_, After::nothing);
   if (after == After::nothing) return;
   Task& task = *left_;
-  Fiber* fiber = task.fiber_;
   switch (after) {
     case After::nothing:
       break;
@@ -57,15 +73,15 @@ void Worker::settle() {
       if (!task.park()) task.resume();
       break;
     case After::finish:
-      if (fiber != nullptr) {
-        task.fiber_ = nullptr;
-        io_.stacks().give(Fiber::destroy(fiber));
+      if (task.fiber_ != nullptr) {
+        take_fiber(task);
       } else {
+        wait = &task;  // what the coroutine held dies in its own task, as a fiber's does
         task.collect();
         task.finish();
+        wait = nullptr;
       }
-      io_.retire(task);
-      task.release();
+      end(task);
       break;
   }
 }
@@ -85,8 +101,7 @@ void Worker::run_on_thread(Task& task) noexcept {
   begin(task);
   task.execute();
   task.finish();
-  io_.retire(task);
-  task.release();
+  end(task);
 }
 
 void Worker::run_fiber(Task& task) {
@@ -94,21 +109,40 @@ void Worker::run_fiber(Task& task) {
   stack::switch_strand(home_, task.fiber_->strand(), thread_, this);
 }
 
+// A stack of the usual size, whose earlier use does not matter.
+bool Worker::reusable(const Task& task) const noexcept {
+  return task.stack_size_ == 0 && !io_.measures_stacks();
+}
+
 // False: there is no stack for it, and the task has ended with that error.
 bool Worker::give_fiber(Task& task) {
   try {
-    Fiber* fiber = Fiber::create(io_.stacks().take(task.stack_size_));
-    fiber->strand().context = stack::make_context(fiber, &Worker::fiber_main);
-    fiber->strand().keep_float_control = task.keep_float_control_;
-    fiber->bind(task);
+    Fiber* fiber = nullptr;
+    if (reusable(task) && idle_count_ > 0) {
+      fiber = idle_fibers_[--idle_count_];
+    } else {
+      const stack::Stack stack = io_.stacks().take(task.stack_size_);
+      if (io_.measures_stacks()) io_.stacks().clean(stack);
+      fiber = Fiber::create(stack);
+    }
+    fiber->start(task, &Worker::fiber_main, task.keep_float_control_);
     task.fiber_ = fiber;
     return true;
   } catch (...) {
     task.refuse(std::current_exception());
     task.finish();
-    io_.retire(task);
-    task.release();
+    end(task);
     return false;
+  }
+}
+
+// The task has left its fiber for good.
+void Worker::take_fiber(Task& task) noexcept {
+  Fiber* fiber = std::exchange(task.fiber_, nullptr);
+  if (reusable(task) && idle_count_ < idle_fibers_.size()) {
+    idle_fibers_[idle_count_++] = fiber;
+  } else {
+    io_.stacks().give(Fiber::destroy(fiber));
   }
 }
 
@@ -121,6 +155,9 @@ void Worker::run_coroutine_task(Task& task) {
     return;
   }
   detail::run_coroutine(handle);
+  stack::reset_float_control(thread_);
+  WEFT_CHECK(after_ != After::nothing,
+             "a coroutine awaited something that is not a weft operation");
 }
 
 // The first function on every fiber's stack.
@@ -137,8 +174,8 @@ void Worker::fiber_main(void* argument) {
     Task* next = worker->next_for_this_fiber(*task);
     if (next == nullptr) break;
     task->fiber_ = nullptr;
-    worker->io_.retire(*task);
-    task->release();
+    worker->end(*task);
+    stack::reset_float_control(worker->thread_);
     task = next;
     task->fiber_ = &fiber;
     fiber.bind(*task);
@@ -154,8 +191,9 @@ void Worker::fiber_main(void* argument) {
 // A task that has not started yet can take over the stack of one that ended, with no switch at all.
 Task* Worker::next_for_this_fiber(const Task& finished) noexcept {
   Task* next = ready_.front();
-  if (budget_ == 0 || next == nullptr || next->flow() != Wait::Flow::fiber ||
-      next->fiber_ != nullptr || next->stack_size_ != finished.stack_size_ ||
+  if (budget_ == 0 || io_.measures_stacks() || next == nullptr ||
+      next->flow() != Wait::Flow::fiber || next->fiber_ != nullptr ||
+      next->stack_size_ != finished.stack_size_ ||
       next->keep_float_control_ != finished.keep_float_control_) {
     return nullptr;
   }
@@ -214,9 +252,7 @@ void yield_elsewhere() {
 }
 
 bool next_turn::await_ready() const {
-  Task& task = *this_worker()->task();
-  task.throw_if_cancelled();
-  if (task.flow() == Wait::Flow::coroutine) return false;
+  if (this_task()->flow() == Wait::Flow::coroutine) return false;
   yield();  // the coroutine is driven by a fiber, or by a thread that has nobody to yield to
   return true;
 }
@@ -224,6 +260,10 @@ bool next_turn::await_ready() const {
 void next_turn::await_suspend(std::coroutine_handle<> handle) const noexcept {
   Worker* worker = this_worker();
   worker->leave_coroutine(*worker->task(), handle, false);
+}
+
+void next_turn::await_resume() const {
+  this_task()->throw_if_cancelled();
 }
 
 void detail::root_coroutine_done() noexcept {

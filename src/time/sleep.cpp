@@ -22,6 +22,8 @@ Armed SleepOp::arm(Arm& arm) noexcept {
     until_ = io.now() + lasting_;
     absolute_ = true;
   }
+  if (until_.is_never())
+    return Armed::waiting;  // no timer: the clock must not run to the end of time
   timer_.arm = &arm;
   timer_.deadline = until_;
   io.arm_timer(timer_);

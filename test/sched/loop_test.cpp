@@ -276,8 +276,29 @@ TEST(Loop, TheDestructorShutsDownWhatIsLeft) {
   EXPECT_EQ(reason, CancelReason::shutdown);
 }
 
-TEST(LoopDeathTest, RunInsideATaskIsRefused) {
-  EXPECT_DEATH(block_on([] { block_on([] {}); }), "would block the worker of the calling task");
+TEST(Loop, RunInsideATaskIsRefused) {
+  EXPECT_THROW(block_on([] { block_on([] {}); }), std::logic_error);
+}
+
+TEST(Loop, AGuestThatAlwaysYieldsLeavesTheHostItsTurn) {
+  Loop loop;
+  bool stop = false;
+  loop.spawn([&] {
+    while (!stop) yield();
+  });
+  EXPECT_TRUE(loop.run_until_idle());
+  pollfd host{loop.fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&host, 1, 0), 1) << "there is more to do";
+  stop = true;
+  loop.run();
+}
+
+TEST(Loop, WorkSpawnedBeforeTheFirstRunMakesTheDescriptorReadable) {
+  Loop loop;
+  loop.spawn([] {});
+  pollfd host{loop.fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&host, 1, 0), 1);
+  EXPECT_FALSE(loop.run_until_idle());
 }
 
 TEST(Inline, S1_RunsToCompletionAtOnce) {

@@ -58,6 +58,29 @@ CONCURRENT(Channel, C17_WaitersAreServedInOrder) {
   }
 }
 
+// A receive makes room: the first waiting sender gets it at once, not when somebody asks again.
+CONCURRENT(Channel, C17_RoomGoesToTheFirstWaitingSender) {
+  Channel<int> ch(1);
+  EXPECT_TRUE(co_await ch.send_op(0));
+  std::vector<int> sent;
+  Scope scope;
+  for (int i = 1; i <= 2; ++i) {
+    here.spawn(scope, [&, i]() -> Coro<> {
+      EXPECT_TRUE(co_await ch.send_op(i));
+      sent.push_back(i);
+    });
+  }
+  co_await sleep_op(1ms);
+  EXPECT_TRUE(sent.empty());
+  EXPECT_EQ(co_await ch.recv_op(), 0);
+  EXPECT_EQ(ch.size(), 1U);
+  co_await sleep_op(1ms);
+  EXPECT_EQ(sent, (std::vector{1}));
+  EXPECT_EQ(co_await ch.recv_op(), 1);
+  EXPECT_EQ(co_await ch.recv_op(), 2);
+  co_await scope.joined();
+}
+
 EVERYWHERE(Channel, C17_CloseDrainsFirst) {
   Channel<int> ch(4);
   EXPECT_TRUE(co_await ch.send_op(1));

@@ -58,7 +58,7 @@ TEST(Sleep, F8_PlainVerbs) {
   loop.run([] {
     EXPECT_EQ(now(), Instant(7s)) << "the start is injected";
     sleep(1s);
-    sleep_until(Instant(10s));  // tidy: allow(clock) weft's own, on a virtual clock
+    sleep_until(Instant(10s));
     EXPECT_EQ(now(), Instant(10s));
   });
 }
@@ -188,8 +188,7 @@ TEST(Sleep, S9_SleepingForEverOnAThreadIsADeadlock) {
   Kernel* clock = kernel.get();
   Inline io({.kernel = std::move(kernel), .on_deadlock = OnDeadlock::fail});
   testing::internal::CaptureStderr();
-  EXPECT_THROW(io.run([&] { sleep_until(Instant::never()); }),  // tidy: allow(clock) virtual
-               Deadlock);
+  EXPECT_THROW(io.run([&] { sleep_until(Instant::never()); }), Deadlock);
   testing::internal::GetCapturedStderr();
   EXPECT_EQ(clock->now(), Instant(1s));
 }

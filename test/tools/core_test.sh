@@ -23,8 +23,24 @@ make_core() {
   test -f core || fail "no core file" made.txt
 }
 
+# section NAME: what gdb printed between `echo == NAME` and the next one
+section() {
+  awk -v name="== $1" '/^== /{ on = $0 == name; next } on' all.txt >"$1.txt"
+}
+
 make_core parked crash
-run_gdb tasks.txt -ex 'weft tasks' "$(program parked)" core
+run_gdb all.txt \
+  -ex 'echo == tasks\n' -ex 'weft tasks' \
+  -ex 'echo == fiber\n' -ex 'weft bt 2' \
+  -ex 'echo == coroutine\n' -ex 'weft bt deep-coroutine' \
+  -ex 'echo == running\n' -ex 'weft bt 1' \
+  -ex 'echo == switch\n' -ex 'weft switch 2' -ex 'frame function middle_call' -ex 'info args' \
+  -ex 'echo == back\n' -ex 'weft switch off' -ex 'bt' \
+  -ex 'echo == everybody\n' -ex 'weft bt all' \
+  -ex 'echo == error\n' -ex 'weft bt 99' "$(program parked)" core
+expect_not all.txt 'corrupt|Backtrace stopped|Python Exception|Traceback|cannot be read'
+
+section tasks
 expect tasks.txt \
   '^loop: 7 task\(s\)$' \
   '^  main \(tid 1, fiber\) running on thread 1' \
@@ -37,35 +53,31 @@ expect tasks.txt \
   '^      stubborn \(tid 6, fiber\) blocked: .* in stay_although_cancelled.*, cancelled: killed$' \
   '^        shield$' \
   '^      not-yet-run \(tid 7, fiber\) ready$'
-expect_not tasks.txt 'Python Exception|Traceback|cannot be read'
-
-run_gdb bt.txt -ex 'weft bt 2' "$(program parked)" core
-expect bt.txt '^deep-fiber \(tid 2' '^#0  ' ' innermost_call \(.*marker.*parked_prog.cpp:' \
+section fiber
+expect fiber.txt '^deep-fiber \(tid 2' '^#0  ' ' innermost_call \(.*marker.*parked_prog.cpp:' \
   ' middle_call \(' ' outer_call \(' ' weft_context_entry \(\)$'
-expect_not bt.txt 'corrupt|Backtrace stopped|Python Exception|crash_here \(.*#1'
-
-run_gdb coroutine.txt -ex 'weft bt deep-coroutine' "$(program parked)" core
+expect_not fiber.txt 'crash_here'
+section coroutine
 expect coroutine.txt '^#0  leaf_coroutine\(weft::Channel<int>&\)' '^#1  branch_coroutine' \
   '^#2  trunk_coroutine'
-
-run_gdb running.txt -ex 'weft bt 1' "$(program parked)" core
+section running
 expect running.txt '^#0  .*crash_here \(' ' act \(' ' run_all \(' ' weft_context_entry \(\)$'
-
-run_gdb switch.txt -ex 'weft switch 2' -ex 'frame function middle_call' -ex 'info args' \
-  -ex 'weft switch off' -ex 'frame 0' -ex 'bt' "$(program parked)" core
-expect switch.txt ' middle_call \(' 'marker = 41' '^#0  .*crash_here' ' run_all \('
-
-run_gdb all.txt -ex 'weft bt all' "$(program parked)" core
-expect all.txt 'crash_here' 'outer_call' 'trunk_coroutine' 'fiber_that_awaits' 'wait_for_either' \
-  'stay_although_cancelled' 'not-yet-run' 'it has not run yet'
-
-run_gdb errors.txt -ex 'weft bt 99' "$(program parked)" core
-expect errors.txt '^weft: no task 99; `weft tasks` lists those that exist'
+section switch
+expect switch.txt ' middle_call \(' 'marker = 41'
+section back
+expect back.txt '^#0  .*crash_here' ' run_all \('
+expect_not back.txt 'innermost_call'
+section everybody
+expect everybody.txt 'crash_here' 'outer_call' 'trunk_coroutine' 'fiber_that_awaits' \
+  'wait_for_either' 'stay_although_cancelled' 'not-yet-run' 'it has not run yet'
+section error
+expect error.txt '^weft: no task 99; `weft tasks` lists those that exist'
 
 # One that died of a stack overflow: the task that overflowed is the one that ran.
 make_core overflow recursion
 run_gdb overflow.txt -ex 'weft tasks' -ex 'weft bt glutton' "$(program overflow)" core
 expect overflow.txt '  main \(tid 1, fiber\) blocked: scope #' \
   '    scope #' '      bystander \(tid 2, fiber\) blocked: channel recv #' \
-  '      glutton \(tid 3, fiber\) running on thread 1' '^glutton' '^#0  (.* )?recurse \(' ' weft_context_entry \(\)$'
+  '      glutton \(tid 3, fiber\) running on thread 1' \
+  '^glutton' '^#0  (.* )?recurse \(' ' weft_context_entry \(\)$'
 finish

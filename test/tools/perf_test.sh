@@ -5,7 +5,8 @@ need perf
 
 perf record -q -e cpu-clock:u --call-graph fp -o perf.data "$(program parked)" busy \
   >out.txt 2>err.txt || skip "perf cannot record here: $(head -n 1 err.txt)"
-perf script -i perf.data -F comm,ip,sym >script.txt 2>err.txt || skip "perf cannot read: $(cat err.txt)"
+perf script -i perf.data -F comm,ip,sym >script.txt 2>err.txt ||
+  skip "perf cannot read what it recorded: $(head -n 1 err.txt)"
 grep -q ' compute' script.txt || skip "perf has no samples of the program"
 # The stack of one sample, innermost first; samples are separated by empty lines.
 awk 'BEGIN { RS = "" } / compute/ { print; exit }' script.txt >sample.txt

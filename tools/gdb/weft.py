@@ -103,20 +103,30 @@ gdb.events.cont.connect(lambda event: unwinder.hide())
 gdb.events.exited.connect(lambda event: unwinder.hide())
 
 
+UNREADABLE = ("memory is missing or damaged. A core file made by gdb or gcore lacks guarded "
+              "stacks, unless it ran with WEFT_STACK_GUARD=mprotect; the kernel's has them")
+
+
 @contextlib.contextmanager
 def undisturbed():
-    """Leaves the selected thread, frame and fiber as they were."""
+    """Leaves the selected thread, frame and fiber as they were. Unreadable memory is an error."""
+    program.require_process()
     thread, fiber = gdb.selected_thread(), unwinder.fiber
     level = gdb.selected_frame().level()
     try:
         unwinder.hide()
         yield
+    except gdb.MemoryError as error:
+        raise gdb.GdbError(f"weft: {error}: {UNREADABLE}") from None
     finally:
         thread.switch()
         unwinder.hide()
         if fiber is not None:
             unwinder.show(fiber)
-        gdb.execute(f"frame level {level}", to_string=True)
+        frame = gdb.newest_frame()
+        while frame.level() < level and frame.older() is not None:
+            frame = frame.older()
+        frame.select()
 
 
 def running_threads():
@@ -336,7 +346,7 @@ def print_io(printer, io, limit, flat, backtraces):
             elif not flat:
                 say(indent + (printer.scope(io.layout, node) if kind == "scope" else kind))
     except gdb.MemoryError as error:
-        say(f"  ... the rest cannot be read: {error}")
+        say(f"  ... the rest cannot be read: {error}: {UNREADABLE}")
         return limit - printed
     if printed < io.live and printed == limit:
         say(f"  ... and {io.live - printed} more task(s)")
@@ -392,7 +402,6 @@ weft tasks [-n COUNT] [-flat]
         unknown = [w for w in words if w != "-flat"]
         if unknown:
             raise gdb.GdbError(f"weft: unknown argument {unknown[0]}; see `help weft tasks`")
-        program.require_process()
         with undisturbed():
             print_tasks(limit, flat)
 
@@ -412,7 +421,6 @@ A coroutine's backtrace is the chain of coroutines that wait for each other."""
         words = gdb.string_to_argv(argument)
         if not words:
             raise gdb.GdbError("weft: which task? weft bt TID, or weft bt all")
-        program.require_process()
         with undisturbed():
             if words[0] == "all":
                 print_tasks(take_count(words), flat=True, backtraces=True)
@@ -442,8 +450,8 @@ program ends it."""
         if words[0] == "off":
             unwinder.hide()
             return
-        program.require_process()
-        task = program.find_task(words[0])
+        with undisturbed():
+            task = program.find_task(words[0])
         if task.state == "running" or task.kind == "thread":
             self._switch_thread(task)
             return

@@ -274,7 +274,7 @@ def all_ios():
     try:
         table = int(gdb.parse_and_eval("(unsigned long)&weft_all_ios"))
     except gdb.error:
-        raise gdb.GdbError("weft: no weft in this program (it has no symbol weft_all_ios)") from None
+        raise gdb.GdbError("weft: no weft in this program (no symbol weft_all_ios)") from None
     symbol_at.cache_clear()  # of another program, or before it was started
     layout = Layout()
     addresses = [a for a in struct.unpack("<64Q", read(table, 64 * 8)) if a]
@@ -309,7 +309,9 @@ def find_task(word):
 def symbol_at(address):
     """The linkage name of the function at an address, without debug information too."""
     text = gdb.execute(f"info symbol {address:#x}", to_string=True)
-    return "" if text.startswith("No symbol") else re.split(r" \+ \d+| in section ", text)[0].strip()
+    if text.startswith("No symbol"):
+        return ""
+    return re.split(r" \+ \d+| in section ", text)[0].strip()
 
 
 def demangle(name):

@@ -7,6 +7,7 @@
 /// effects. Errors of the environment are exceptions, never checks.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -19,7 +20,7 @@ namespace weft::detail {
 /// Names the running task in a panic ("task 'reader' (tid 7)"); set by the task room, so that base
 /// needs to know nothing of tasks. Returns the number of characters written.
 using WhoAmI = std::size_t (*)(char* buffer, std::size_t size) noexcept;
-extern WhoAmI who_am_i;
+extern std::atomic<WhoAmI> who_am_i;
 
 [[noreturn]] void panic(const char* file, int line, const char* condition,
                         std::string_view message) noexcept;

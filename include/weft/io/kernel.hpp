@@ -25,6 +25,9 @@ class Kernel {
   /// is a deadlock.
   [[nodiscard]] virtual bool outside_may_wake() noexcept = 0;
 
+  /// How long to wait for the outside before asking; zero where time is virtual.
+  [[nodiscard]] virtual Duration patience() const noexcept = 0;
+
   /// A descriptor that is readable when wait(deadline) would return; -1 if there is none.
   [[nodiscard]] virtual int poll_fd(Instant /*deadline*/) { return -1; }
 };

@@ -1,6 +1,8 @@
 /// What engines do when every task waits and nothing can wake one of them.
 #pragma once
 
+#include <weft/io/kernel.hpp>
+
 #include <cstdint>
 #include <stdexcept>
 
@@ -11,6 +13,11 @@ enum class OnDeadlock : std::uint8_t {
   fail,       // whatever other threads there are: nobody will wake these tasks
   wait,       // somebody will
 };
+
+/// Called when nothing inside an engine can wake a task: gives the outside some time to do it. True
+/// if there is no outside that could; the caller then looks once more for what may have come in
+/// before.
+[[nodiscard]] bool nobody_will_wake(Kernel& kernel, OnDeadlock policy);
 
 /// All tasks wait and nothing can wake them. what() says who waits for what.
 class Deadlock : public std::runtime_error {

@@ -28,7 +28,7 @@ struct InlineOptions {
 class Inline final : public Io {
  public:
   explicit Inline(InlineOptions options = {});
-  ~Inline() override = default;
+  ~Inline() noexcept override;
 
   template <class F>
   auto run(F f) {
@@ -53,8 +53,10 @@ class Inline final : public Io {
   void interrupt() noexcept override { kernel_->interrupt(); }
   void block(Task& task) override;
   void retire(Task& task) noexcept override;
+  void run_nested(bool (*done)(void*), void* argument) override;
 
  private:
+  void wait_a_little(const Task& task);
   void handle_deadlock();
   void throw_if_deadlocked();
 

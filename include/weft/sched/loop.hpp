@@ -35,13 +35,14 @@ class Loop final : public Io {
  public:
   explicit Loop(LoopOptions options = {});
   /// Cancels what is left (reason: shutdown) and runs it to its end.
-  ~Loop() override;
+  ~Loop() noexcept override;
 
   /// Runs until no task is left.
   void run();
   /// Runs `f` as a task, until no task is left; gives f's result or throws its error.
   template <class F>
   auto run(F f) {
+    refuse_in_task();
     auto handle = spawn(std::move(f), {.name = "main"});
     run();
     return handle.get();
@@ -49,12 +50,14 @@ class Loop final : public Io {
   /// Runs until `f` is done; other tasks stay where they are.
   template <class F>
   auto block_on(F f) {
+    refuse_in_task();
     auto handle = spawn(std::move(f), {.name = "block_on"});
     drive([&] { return handle.done(); });
     return handle.get();
   }
 
-  /// Runs what is ready now, without waiting. True if tasks remain.
+  /// Runs what is ready now, without waiting, and what becomes ready by it, up to a bound. True if
+  /// tasks remain.
   bool run_until_idle();
   /// Readable when run_until_idle() would do something; also covers the next deadline, so ask after
   /// each call. -1 if the kernel has no descriptors.
@@ -72,6 +75,7 @@ class Loop final : public Io {
   void ready(Task& task) noexcept override;
   void block(Task& task) override;
   void retire(Task& task) noexcept override;
+  void run_nested(bool (*done)(void*), void* argument) override;
   void interrupt() noexcept override { kernel_->interrupt(); }
 
  private:
@@ -83,10 +87,10 @@ class Loop final : public Io {
   };
   static constexpr std::uint32_t hops_per_round = 256;
 
+  static void refuse_in_task();
   template <class Done>
   void drive(Done done);
-  void begin_driving();
-  void end_driving() noexcept;
+  class Driving;  // the calling thread drives the loop, for the time of a block
   void round();
   [[nodiscard]] bool prepare_to_sleep() noexcept;
   void idle();
@@ -98,20 +102,32 @@ class Loop final : public Io {
   LoopWorker worker_;
   Rng rng_{1};
   std::string deadlock_report_;
-  bool driving_ = false;
+  std::atomic<bool> driving_{false};
 
   Inbox inbox_;
   std::atomic<bool> asleep_{false};  // the next push must interrupt the kernel
 };
 
+class Loop::Driving {
+ public:
+  explicit Driving(Loop& loop);
+  Driving(const Driving&) = delete;
+  Driving& operator=(const Driving&) = delete;
+  ~Driving();
+
+ private:
+  Loop& loop_;
+};
+
 template <class Done>
 void Loop::drive(Done done) {
-  begin_driving();
-  while (!done()) {
-    round();
-    if (worker_.ready_.empty() && !done()) idle();
+  {
+    const Driving driving(*this);
+    while (!done()) {
+      round();
+      if (worker_.ready_.empty() && !done()) idle();
+    }
   }
-  end_driving();
   if (!deadlock_report_.empty()) throw Deadlock(std::exchange(deadlock_report_, {}));
 }
 

@@ -58,6 +58,13 @@ inline void after_switch(SanitizerStrand&) noexcept {}
 
 #endif
 
+/// For a strand that has ended and will begin anew.
+inline void restart_strand([[maybe_unused]] SanitizerStrand& strand) noexcept {
+#if defined(WEFT_ASAN)
+  strand.fake_stack = nullptr;  // given up when it ended
+#endif
+}
+
 /// For a new strand on the given stack, before it first runs, and after it has run for the last
 /// time.
 void begin_strand(SanitizerStrand& strand, const void* bottom, std::size_t size) noexcept;

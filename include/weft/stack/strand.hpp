@@ -68,6 +68,13 @@ namespace detail {
 
 }  // namespace detail
 
+/// Undoes what a task that ends on this thread did to floating-point control.
+inline void reset_float_control(const ThreadState& thread) noexcept {
+  if (detail::float_control_changed(thread.control)) [[unlikely]] {
+    write_float_control(thread.control);
+  }
+}
+
 /// `thread` is the calling thread's. Returns the argument passed by whoever switches back, possibly
 /// on another thread. `ends`: the strand will not be continued.
 [[gnu::always_inline]] inline void* switch_strand(Strand& from, Strand& to, ThreadState& thread,

@@ -15,16 +15,22 @@
 #include <weft/base/spinlock.hpp>
 #include <weft/wait/perform.hpp>
 
-#include <deque>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 namespace weft {
 
 template <class T>
 class Channel {
+  static_assert(std::is_nothrow_move_constructible_v<T>,
+                "Channel<T>: values change hands under a lock, between a claim and its commit, so "
+                "moving a T must "
+                "not throw; use Channel<std::unique_ptr<T>>");
+
  public:
-  explicit Channel(std::size_t capacity = 0) : capacity_(capacity) {}
+  /// Room for `capacity` values is made at once.
+  explicit Channel(std::size_t capacity = 0) : ring_(capacity) {}
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
@@ -121,7 +127,7 @@ class Channel {
 
   [[nodiscard]] std::size_t size() const noexcept {
     std::lock_guard guard(lock_);
-    return buffer_.size();
+    return count_;
   }
 
  private:
@@ -137,10 +143,10 @@ class Channel {
     return arm;
   }
   bool could_recv(const Wait* self) noexcept {
-    return !buffer_.empty() || closed_ || first_other(senders_, self) != nullptr;
+    return count_ > 0 || closed_ || first_other(senders_, self) != nullptr;
   }
   bool could_send(const Wait* self) noexcept {
-    return closed_ || buffer_.size() < capacity_ || first_other(receivers_, self) != nullptr;
+    return closed_ || count_ < ring_.size() || first_other(receivers_, self) != nullptr;
   }
 
   /// Claims the first waiting peer that can still be claimed; those that cannot have lost interest.
@@ -153,11 +159,12 @@ class Channel {
   }
 
   bool take_locked(std::optional<T>& into, const Wait* self, WakeList& wakes) {
-    if (!buffer_.empty()) {
-      into.emplace(std::move(buffer_.front()));
-      buffer_.pop_front();
+    if (count_ > 0) {
+      into = std::exchange(ring_[first_], std::nullopt);
+      first_ = (first_ + 1) % ring_.size();
+      --count_;
       if (Arm* sender = claim_other(senders_, self)) {  // there is room again
-        buffer_.push_back(std::move(offer_of(*sender).value));
+        push(std::move(offer_of(*sender).value));
         wakes.add(*sender);
       }
       return true;
@@ -180,9 +187,14 @@ class Channel {
       wakes.add(*receiver);
       return true;
     }
-    if (buffer_.size() >= capacity_) return false;
-    buffer_.push_back(std::move(offer.value));
+    if (count_ == ring_.size()) return false;
+    push(std::move(offer.value));
     return true;
+  }
+
+  void push(T value) noexcept {
+    ring_[(first_ + count_) % ring_.size()].emplace(std::move(value));
+    ++count_;
   }
 
   void withdraw(Arm& arm) noexcept {
@@ -191,10 +203,11 @@ class Channel {
   }
 
   const ObjectId id_ = new_object_id();
-  const std::size_t capacity_;
   mutable Spinlock lock_;
   bool closed_ = false;  // all below under lock_
-  std::deque<T> buffer_;
+  std::vector<std::optional<T>> ring_;
+  std::size_t first_ = 0;
+  std::size_t count_ = 0;
   List<Arm> receivers_;
   List<Arm> senders_;
 };

@@ -41,6 +41,11 @@ class CancelNode : public ListNode<CancelNode> {
   /// The same for callers that hold a lock: the waits to wake are left in `wakes`.
   bool mark_tree(CancelReason reason, WakeList& wakes) noexcept;
 
+  /// Calls f(node, depth) for everything below, parents before their children, in order. The locks
+  /// from here down to the node's parent are held, so that no node goes away meanwhile: f must not
+  /// touch the tree.
+  template <class F>
+  void walk(F&& f) const;
   /// Calls f(child) for every child, under this node's lock.
   template <class F>
   void for_each_child(F&& f) const {
@@ -73,5 +78,30 @@ class CancelNode : public ListNode<CancelNode> {
   mutable Spinlock lock_;
   const Kind kind_;
 };
+
+template <class F>
+void CancelNode::walk(F&& f) const {
+  lock_.lock();
+  const CancelNode* node = this;
+  CancelNode* child = children_.front();
+  std::size_t depth = 1;
+  for (;;) {
+    if (child != nullptr) {
+      f(*child, depth);
+      child->lock_.lock();
+      node = child;
+      ++depth;
+    } else {
+      node->lock_.unlock();
+      if (node == this) return;
+      const CancelNode* parent = node->parent_;  // locked: `node` cannot leave it
+      child = parent->children_.next(*node);
+      node = parent;
+      --depth;
+      continue;
+    }
+    child = node->children_.front();
+  }
+}
 
 }  // namespace weft

@@ -9,13 +9,12 @@
 ///
 /// Nothing runs until it is awaited or spawned. A call from any depth may wait for any Op; the
 /// engine sees one task. Awaiting costs no native stack, at any depth: control is handed over by
-/// symmetric transfer where the compiler turns that into a jump, and otherwise (no optimisation,
-/// sanitizers) by returning to a small trampoline. Frames come from the worker's recycled blocks.
+/// symmetric transfer where the compiler always makes that a jump (clang), and otherwise by
+/// returning to a small trampoline (GCC). Frames come from the worker's recycled blocks.
 ///
 /// Cancellation arrives as `Cancelled` from the current or next co_await.
 #pragma once
 
-#include <weft/stack/sanitizer.hpp>
 #include <weft/task/blocks.hpp>
 #include <weft/task/join.hpp>
 #include <weft/wait/await.hpp>
@@ -27,29 +26,31 @@ class Coro;
 
 namespace detail {
 
-#if defined(__OPTIMIZE__) && !defined(WEFT_ASAN) && !defined(WEFT_TSAN)
-inline constexpr bool transfer_by_jump = true;
-#else
-inline constexpr bool transfer_by_jump = false;
-#endif
-
-/// What await_suspend returns to continue with `next`.
-inline std::coroutine_handle<> transfer(std::coroutine_handle<> next) noexcept {
-  if constexpr (transfer_by_jump) return next;
-  current()->hop = next;
+// clang turns symmetric transfer into a jump at every optimisation level. GCC does so only from -O2
+// on, and there is no way to tell from here; so with GCC the coroutine to continue with is left in
+// `hop` and control returns to run_coroutine(). Code of both kinds may meet in one program.
+#if defined(__clang__)
+using Transfer = std::coroutine_handle<>;
+inline Transfer transfer_to(std::coroutine_handle<> next) noexcept {
+  return next;
+}
+inline Transfer transfer_home() noexcept {
   return std::noop_coroutine();
 }
+#else
+using Transfer = void;
+inline void transfer_to(std::coroutine_handle<> next) noexcept {
+  current()->hop = next;
+}
+inline void transfer_home() noexcept {}
+#endif
 
-/// Runs `handle` and whatever it transfers to, until something suspends.
+/// Runs `handle` and whatever it transfers to, until something suspends. May nest: a coroutine that
+/// is driven by a flow with a stack drives others.
 inline void run_coroutine(std::coroutine_handle<> handle) {
-  if constexpr (transfer_by_jump) {
+  while (handle) {
     handle.resume();
-  } else {
-    // The body may nest: a coroutine that awaits on a thread's flow runs another trampoline inside.
-    while (handle) {
-      handle.resume();
-      handle = std::exchange(current()->hop, {});
-    }
+    handle = std::exchange(current()->hop, {});
   }
 }
 
@@ -62,11 +63,11 @@ class PromiseBase {
   struct FinalAwaiter {
     bool await_ready() const noexcept { return false; }
     template <class Promise>
-    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> self) const noexcept {
+    Transfer await_suspend(std::coroutine_handle<Promise> self) const noexcept {
       PromiseBase& promise = self.promise();
-      if (promise.continuation_) return transfer(promise.continuation_);
+      if (promise.continuation_) return transfer_to(promise.continuation_);
       if (promise.is_task_root_) root_coroutine_done();
-      return std::noop_coroutine();
+      return transfer_home();
     }
     void await_resume() const noexcept {}
   };
@@ -168,9 +169,9 @@ class [[nodiscard]] Coro {
    public:
     explicit Awaiter(Handle handle) noexcept : handle_(handle) {}
     bool await_ready() const noexcept { return false; }
-    std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) const noexcept {
+    detail::Transfer await_suspend(std::coroutine_handle<> caller) const noexcept {
       handle_.promise().set_continuation(caller);
-      return detail::transfer(handle_);
+      return detail::transfer_to(handle_);
     }
     T await_resume() const { return handle_.promise().take(); }
 
@@ -233,7 +234,7 @@ T await(Coro<T> coro) {
 struct next_turn {
   bool await_ready() const;
   void await_suspend(std::coroutine_handle<> handle) const noexcept;
-  void await_resume() const noexcept {}
+  void await_resume() const;
 };
 
 }  // namespace weft

@@ -20,6 +20,10 @@ namespace weft {
 struct IoOptions {
   /// Of fibers that do not say otherwise; 0: WEFT_STACK_SIZE, or 256 KiB.
   std::size_t stack_size = 0;
+  /// Every task starts on a clean stack, so that the high-water mark (in dumps, and from
+  /// stacks().high_water()) is its own and not that of an earlier task on the same stack. Slower.
+  /// Also: WEFT_MEASURE_STACKS=1.
+  bool measure_stacks = false;
   /// Told about tasks that failed with nobody to tell; default: one line on stderr.
   std::function<void(const Task&, const std::exception_ptr&)> on_unhandled{};
 };
@@ -60,6 +64,7 @@ class Io : public ListNode<Io> {
   [[nodiscard]] Observer* observer() const noexcept { return observer_; }
   void report_unhandled(const Task& task, const std::exception_ptr& error) noexcept;
   [[nodiscard]] stack::StackPool& stacks() noexcept { return stacks_; }
+  [[nodiscard]] bool measures_stacks() const noexcept { return options_.measure_stacks; }
 
   // The engine's side
 
@@ -70,10 +75,33 @@ class Io : public ListNode<Io> {
   virtual void launch(Task& task) noexcept { ready(task); }
   /// A task that was woken, or is new: run it when its turn comes. From any thread.
   virtual void ready(Task& task) noexcept = 0;
+  /// Marks a thread that is not this Io's in the act of making one of its tasks ready. As soon as
+  /// the task is published it may run, end the Io's work and let its owner destroy it, while the
+  /// visitor still has to wake the engine: so engines wait for their visitors before they let go.
+  class Visit {
+   public:
+    explicit Visit(Io& io) noexcept : io_(io) {
+      io_.visitors_.fetch_add(1, std::memory_order_relaxed);  // relaxed: ordered by the publication
+    }
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+    ~Visit() {
+      // release: partner is wait_for_visitors().
+      io_.visitors_.fetch_sub(1, std::memory_order_release);
+    }
+
+   private:
+    Io& io_;
+  };
+
   /// Makes an idle engine look around; from any thread and from signal handlers.
   virtual void interrupt() noexcept = 0;
   /// Blocks the calling thread until ready(task); for tasks whose flow is a thread.
   virtual void block(Task& task) = 0;
+
+  /// Runs other tasks from within the running one, until done(argument): for destructors in
+  /// coroutines, which must wait and cannot suspend.
+  virtual void run_nested(bool (*done)(void*), void* argument) = 0;
 
   [[nodiscard]] std::uint64_t next_tid() noexcept {
     return last_tid_.fetch_add(1, std::memory_order_relaxed) +
@@ -90,7 +118,14 @@ class Io : public ListNode<Io> {
 
  protected:
   explicit Io(IoOptions options);
-  virtual ~Io();
+  virtual ~Io() noexcept = default;
+
+  /// When the derived class is complete, and before it goes: from then to then signals and
+  /// debuggers find the Io.
+  void enter_registry();
+  void leave_registry() noexcept;
+  void wait_for_visitors() const noexcept;
+
   std::atomic<std::size_t> live_{0};
 
  private:
@@ -98,6 +133,7 @@ class Io : public ListNode<Io> {
   IoOptions options_;
   Observer* observer_ = nullptr;
   std::atomic<std::uint64_t> last_tid_{0};
+  std::atomic<std::uint32_t> visitors_{0};
   stack::StackPool stacks_;
   Scope root_;
 };

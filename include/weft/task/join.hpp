@@ -27,6 +27,9 @@ class TaskOf : public Task {
   [[nodiscard]] std::exception_ptr error() const noexcept final {
     return outcome_ ? outcome_->error() : nullptr;
   }
+  void discard_value() noexcept final {
+    if (outcome_ && outcome_->ok()) outcome_.reset();
+  }
   [[nodiscard]] const Outcome<T>& outcome() const noexcept { return *outcome_; }
   [[nodiscard]] Outcome<T> take_outcome() {
     WEFT_CHECK(outcome_.has_value(), "the result of task '", name(), "' (tid ", tid(),

@@ -18,7 +18,7 @@
 ///     Outcome<int> o = timeout(1s, [&] { return fetch(); });                     // the same,
 ///     without children
 ///
-/// In coroutines, where destructors cannot wait: `co_await scope.joined()`, or `co_await
+/// In coroutines, where destructors cannot suspend: `co_await scope.joined()`, or `co_await
 /// within(...)` with a body that is a coroutine. A scope with running children destroyed in a
 /// coroutine is a checked error.
 ///
@@ -110,6 +110,7 @@ class Scope : public CancelNode {
   void child_done(Task& task) noexcept;
   void body_failed(const std::exception_ptr& error) noexcept;
   void wait_for_children();
+  void wait_in_destructor(bool unwinding);
   void leave() noexcept;  // the timer and the tree; idempotent
   void arm_deadline(Instant own) noexcept;
   [[nodiscard]] std::exception_ptr take_error() noexcept;
@@ -198,7 +199,10 @@ class CoroTask final : public TaskOf<T> {
     try {
       make().handle().promise().set_task_root();
       return coro_.handle();
-    } catch (...) {  // the callable threw before there was a coroutine
+    } catch (const Cancelled& c) {  // the callable threw before there was a coroutine
+      this->outcome_.emplace(Outcome<T>::cancel(c.reason()));
+      return {};
+    } catch (...) {
       this->outcome_.emplace(Outcome<T>::failure(std::current_exception()));
       return {};
     }

@@ -20,6 +20,7 @@
 #include <weft/wait/op.hpp>
 
 #include <coroutine>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -105,6 +106,8 @@ class Task : public Wait, public CancelNode {
   virtual std::coroutine_handle<> root() noexcept = 0;
   /// Keeps the outcome of the finished root coroutine.
   virtual void collect() noexcept = 0;
+  /// Destroys a value that nobody can ask for any more; an error stays.
+  virtual void discard_value() noexcept = 0;
   /// Ends with `error` without having run: there was no stack for it.
   virtual void refuse(std::exception_ptr error) noexcept = 0;
   /// The task's error, if it ended in one.
@@ -128,6 +131,9 @@ class Task : public Wait, public CancelNode {
 
   static void* operator new(std::size_t size);
   static void operator delete(void* block, std::size_t size) noexcept;
+  // For closures and results with extended alignment.
+  static void* operator new(std::size_t size, std::align_val_t alignment);
+  static void operator delete(void* block, std::size_t size, std::align_val_t alignment) noexcept;
 
  protected:
   Task(Io& io, Flow flow, const SpawnOptions& options);
@@ -165,6 +171,7 @@ class Task : public Wait, public CancelNode {
   const std::uint64_t tid_;
   char* name_ = nullptr;
   const std::uint32_t stack_size_;
+  const std::uint16_t io_number_;  // the Io itself may be gone before the last handle
   const bool keep_float_control_;
 
   // The running task's, or its worker's while it is off its stack.

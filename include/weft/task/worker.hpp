@@ -12,7 +12,10 @@
 #include <weft/task/fiber.hpp>
 #include <weft/task/task.hpp>
 
+#include <array>
 #include <optional>
+#include <thread>
+#include <utility>
 
 namespace weft {
 
@@ -59,7 +62,9 @@ class Inbox {
 class Worker : public Current {
  public:
   explicit Worker(Io& io) noexcept : io_(io) {}
-  ~Worker() { WEFT_CHECK(!attached_, "a worker is destroyed while it runs tasks"); }
+  ~Worker() {
+    WEFT_CHECK(attached_to_ == std::thread::id{}, "a worker is destroyed while it runs tasks");
+  }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
@@ -67,9 +72,39 @@ class Worker : public Current {
   [[nodiscard]] Task* task() const noexcept { return static_cast<Task*>(wait); }
   [[nodiscard]] BlockCache& blocks() noexcept { return blocks_; }
 
-  /// Makes this the calling thread's worker, until detach().
-  void attach();
+  /// Makes this the calling thread's worker, until detach(). `with_fibers`: it will run some.
+  void attach(bool with_fibers);
   void detach() noexcept;
+  /// Is it the calling thread's, though maybe another engine runs nested in it now? Checked: no
+  /// other thread's.
+  [[nodiscard]] bool attached_here() const noexcept;
+
+  /// For a destructor that must wait inside a coroutine: keeps what the engine needs to come back
+  /// to the running task, while tasks are run from within it.
+  class Nested {
+   public:
+    explicit Nested(Worker& worker) noexcept
+        : worker_(worker),
+          wait_(std::exchange(worker.wait, nullptr)),
+          hop_(std::exchange(worker.hop, {})),
+          left_(worker.left_),
+          exceptions_(std::exchange(*worker.thread_.exceptions, {})) {}
+    Nested(const Nested&) = delete;
+    Nested& operator=(const Nested&) = delete;
+    ~Nested() {
+      worker_.wait = wait_;
+      worker_.hop = hop_;
+      worker_.left_ = left_;
+      *worker_.thread_.exceptions = exceptions_;
+    }
+
+   private:
+    Worker& worker_;
+    Wait* wait_;
+    std::coroutine_handle<> hop_;
+    Task* left_;
+    stack::ExceptionState exceptions_;
+  };
 
   /// From home: runs a ready task, and then those it hops to, until one of them comes home.
   void run(Task& task);
@@ -95,11 +130,14 @@ class Worker : public Current {
   static void fiber_main(void* worker);
   void run_fiber(Task& task);
   [[nodiscard]] bool give_fiber(Task& task);
+  void take_fiber(Task& task) noexcept;
+  [[nodiscard]] bool reusable(const Task& task) const noexcept;
   void run_coroutine_task(Task& task);
   void leave_fiber(Task& task, After after);
   [[nodiscard]] Task* next_to_hop_to() const noexcept;
   void requeue(Task& task) noexcept;
   void settle();
+  void end(Task& task) noexcept;
   void begin(Task& task) noexcept {
     task.to_state(TaskState::running);
     wait = &task;
@@ -108,13 +146,15 @@ class Worker : public Current {
   [[nodiscard]] stack::Strand& next_strand() noexcept;
 
   Io& io_;
-  bool attached_ = false;
+  std::thread::id attached_to_{};
   Current* outer_ = nullptr;  // the thread's worker before us: engines may nest
   std::optional<stack::AltStack> alt_stack_;
   stack::ThreadState thread_{};
   stack::Strand home_;
   After after_ = After::nothing;
-  Task* left_ = nullptr;  // whom `after_` is about
+  Task* left_ = nullptr;                  // whom `after_` is about
+  std::array<Fiber*, 32> idle_fibers_{};  // with stacks of the usual size, warm
+  std::size_t idle_count_ = 0;
   BlockCache blocks_;
 };
 
@@ -171,8 +211,8 @@ void yield_elsewhere();
     yield_elsewhere();
     return;
   }
-  task->throw_if_cancelled();
   worker->yield_fiber(*task);
+  task->throw_if_cancelled();  // also if it was cancelled while it waited for its turn
 }
 
 }  // namespace weft

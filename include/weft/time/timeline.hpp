@@ -25,8 +25,8 @@ class Timeline {
  public:
   explicit Timeline(Instant start) noexcept;
 
-  /// A deadline that has passed already fires at the next advance(). `timer.deadline` is set by the
-  /// caller.
+  /// A deadline that has passed already fires at the next advance().
+  /// `timer.deadline` is set by the caller.
   void arm(TimerNode& timer) noexcept;
   /// After it returns the timer will not fire, or has fired completely. Harmless if it is not
   /// armed.

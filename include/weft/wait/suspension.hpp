@@ -69,12 +69,25 @@ class Suspension {
  private:
   Armed publish_all(Wait& wait, O& op) {
     for (const std::size_t k : order()) {
-      const Armed armed = branch::arm(op, k, arms_[k]);
+      const Armed armed = arm(wait, op, k);
       if (armed == Armed::won) wait.set_winner(static_cast<std::uint16_t>(k));
       if (armed != Armed::waiting) return armed;
       arms_[k].published = true;
     }
     return Armed::waiting;
+  }
+
+  /// An op that throws while arming (memory, a user's predicate) has not been published; the others
+  /// have.
+  Armed arm(Wait& wait, O& op, std::size_t k) {
+    try {
+      return branch::arm(op, k, arms_[k]);
+    } catch (...) {
+      if (!wait.claim()) return Armed::lost;  // another case has won already; that is what counts
+      disarm_all_but(Wait::by_cancel, op);
+      wait.close();
+      throw;
+    }
   }
 
   void disarm_all_but(std::uint16_t winner, O& op) noexcept {

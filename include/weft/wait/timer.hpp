@@ -17,7 +17,6 @@ struct TimerNode : ListNode<> {
 
   Instant deadline{};
   const Expire expire;
-  void* timeline = nullptr;  // where it is armed; the timeline's own
   std::uint16_t bucket = 0;  // the timeline's own
 };
 
