@@ -8,6 +8,13 @@
 
 namespace weft {
 
+namespace {
+
+constexpr const char* two_threads =
+    "two threads use one engine; give each thread its own Inline, or spawn into a Loop";
+
+}  // namespace
+
 void Inbox::drain_into(ReadyQueue& queue) noexcept {
   Task* newest =
       newest_.exchange(nullptr, std::memory_order_acquire);  // acquire: partner is push()
@@ -26,25 +33,25 @@ void Inbox::drain_into(ReadyQueue& queue) noexcept {
 }
 
 void Worker::attach(bool with_fibers) {
+  WEFT_CHECK(attached_to_.exchange(std::this_thread::get_id()) == std::thread::id{}, two_threads);
   if (with_fibers) alt_stack_.emplace();
   thread_ = stack::ThreadState::capture();
   stack::adopt_thread(home_.sanitizer);
   outer_ = current();
-  attached_to_ = std::this_thread::get_id();
   set_current(this);
 }
 
 void Worker::detach() noexcept {
   while (idle_count_ > 0) io_.stacks().give(Fiber::destroy(idle_fibers_[--idle_count_]));
   set_current(outer_);
-  attached_to_ = {};
+  attached_to_.store({});
   alt_stack_.reset();
 }
 
 bool Worker::attached_here() const noexcept {
-  if (attached_to_ == std::thread::id{}) return false;
-  WEFT_CHECK(attached_to_ == std::this_thread::get_id(),
-             "two threads use one engine; give each thread its own Inline, or spawn into a Loop");
+  const std::thread::id owner = attached_to_.load();
+  if (owner == std::thread::id{}) return false;
+  WEFT_CHECK(owner == std::this_thread::get_id(), two_threads);
   return true;
 }
 

@@ -3,8 +3,10 @@
 #include "support/everywhere.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <memory>
+#include <thread>
 #include <vector>
 
 namespace weft::test {
@@ -314,6 +316,50 @@ CONCURRENT(Channel, C18_ConservationUnderCancelAndTimeouts) {
     while (auto got = co_await ch.recv_op()) ledger.received.push_back(*got);
     ledger.check(0);
   }
+}
+
+// A send and a cancellation, from two threads, meet one waiting receiver: both sides agree on
+// whether the value was handed over.
+TEST(Channel, C18_SendRacesWithCancelAcrossThreads) {
+  const int rounds = static_cast<int>(scaled(300, 20'000, 500'000));
+  Loop loop({.on_deadlock = OnDeadlock::wait});
+  Channel<int> ch;
+  std::atomic<int> round{0};
+  std::atomic<int> finished{0};
+  bool sent = false;
+  JoinHandle<std::optional<int>>* target = nullptr;
+  auto helper = [&](auto act) {
+    return std::thread([&, act] {
+      for (int r = 1; r <= rounds; ++r) {
+        while (round.load() != r) std::this_thread::yield();
+        act(r);
+        finished.fetch_add(1);
+      }
+    });
+  };
+  std::thread sender = helper([&](int r) {
+    for (int k = r % 32; k > 0; --k) static_cast<void>(round.load());
+    sent = perform(timeout(ch.send_op(r), 0ms)).value_or(false);
+  });
+  std::thread canceller = helper([&](int r) {
+    for (int k = r / 32 % 32; k > 0; --k) static_cast<void>(round.load());
+    target->cancel();
+  });
+  loop.run([&] {
+    Scope scope;
+    for (int r = 1; r <= rounds; ++r) {
+      auto h = scope.spawn([&] { return ch.recv(); });
+      yield();
+      target = &h;
+      round.store(r);
+      while (finished.load() != 2 * r) std::this_thread::yield();
+      const auto o = h.join();
+      ASSERT_EQ(o.ok(), sent) << "round " << r;
+      ASSERT_TRUE(o.cancelled() || o.value() == r);
+    }
+  });
+  sender.join();
+  canceller.join();
 }
 
 struct CountedMoves {

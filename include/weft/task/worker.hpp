@@ -63,7 +63,8 @@ class Worker : public Current {
  public:
   explicit Worker(Io& io) noexcept : io_(io) {}
   ~Worker() {
-    WEFT_CHECK(attached_to_ == std::thread::id{}, "a worker is destroyed while it runs tasks");
+    WEFT_CHECK(attached_to_.load() == std::thread::id{},
+               "a worker is destroyed while it runs tasks");
   }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -146,7 +147,7 @@ class Worker : public Current {
   [[nodiscard]] stack::Strand& next_strand() noexcept;
 
   Io& io_;
-  std::thread::id attached_to_{};
+  std::atomic<std::thread::id> attached_to_{};
   Current* outer_ = nullptr;  // the thread's worker before us: engines may nest
   std::optional<stack::AltStack> alt_stack_;
   stack::ThreadState thread_{};
