@@ -259,7 +259,9 @@ void yield_elsewhere() {
 }
 
 bool next_turn::await_ready() const {
-  if (this_task()->flow() == Wait::Flow::coroutine) return false;
+  const Task& task = *this_task();
+  task.throw_if_cancelled();
+  if (task.flow() == Wait::Flow::coroutine) return false;
   yield();  // the coroutine is driven by a fiber, or by a thread that has nobody to yield to
   return true;
 }

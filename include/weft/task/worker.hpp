@@ -212,6 +212,7 @@ void yield_elsewhere();
     yield_elsewhere();
     return;
   }
+  task->throw_if_cancelled();
   worker->yield_fiber(*task);
   task->throw_if_cancelled();  // also if it was cancelled while it waited for its turn
 }
