@@ -94,6 +94,11 @@ void run_everywhere(bool concurrent_only, Body body) {
   }
 }
 
+/// An emulator may keep threads of its own in the process. Then no wait can be called a deadlock.
+inline bool process_has_other_threads() {
+  return make_thread_kernel()->outside_may_wake();
+}
+
 /// WEFT_TEST_SCALE: small (sanitizers in CI), normal, large (soak).
 inline std::size_t scaled(std::size_t small, std::size_t normal, std::size_t large) {
   const char* scale = std::getenv("WEFT_TEST_SCALE");

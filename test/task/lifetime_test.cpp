@@ -194,7 +194,7 @@ TEST(Lifetime, HighWaterIsTheTasksOwnWhenMeasured) {
         .spawn([&] {
           volatile char deep[100'000];
           deep[0] = 1;
-        EXPECT_EQ(deep[0], 1);
+          EXPECT_EQ(deep[0], 1);
           EXPECT_GE(used(), 100'000U);
         })
         .get();

@@ -111,6 +111,24 @@ EVERYWHERE(Parker, AThrowingPredicateReachesTheCaller) {
   EXPECT_EQ(now(), Instant(1ms));
 }
 
+// The same at the commit point, when other cases have been published already.
+EVERYWHERE(Parker, APredicateThatThrowsAtTheCommitPointWithdrawsTheOtherCases) {
+  Parker parker;
+  int looks = 0;
+  auto second_time = [&]() -> bool {
+    if (++looks == 2) throw std::runtime_error("predicate");
+    return true;
+  };
+  try {
+    co_await race(sleep_op(1h), parker.park_op(second_time));
+    ADD_FAILURE() << "must throw";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "predicate");
+  }
+  co_await sleep_op(1ms);
+  EXPECT_EQ(now(), Instant(1ms)) << "the sleep of the failed race is still there";
+}
+
 TEST(ParkerDeathTest, OneWaiterAtATime) {
   EXPECT_DEATH(
       {

@@ -243,6 +243,8 @@ JoinHandle<T> handle_of(TaskOf<T>& task) noexcept {
 
 template <class F>
 auto make_task(Io& io, F f, const SpawnOptions& options) {
+  static_assert(is_coro<F> || std::invocable<F&>,
+                "spawn(f): f must be callable without arguments, or a Coro");
   if constexpr (is_coro<F>) {
     return new CoroTask<typename F::Value, F>(io, std::move(f), options);
   } else {

@@ -32,7 +32,8 @@ class Timeline {
   /// armed.
   void disarm(TimerNode& timer) noexcept;
 
-  /// Fires everything due at `now`, in order of deadlines.
+  /// Fires everything due at `now`: first what was armed too late, as it was armed, then in order
+  /// of deadlines.
   void advance(Instant now, WakeList& wakes) noexcept;
 
   /// No timer fires before this instant; never() if there is none. A lower bound: it may lie before

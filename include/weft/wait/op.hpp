@@ -12,6 +12,7 @@
 ///                   won      ready after all: claimed our own wait (arm.claim()), then took
 ///                   lost     our own claim failed: another case has been claimed meanwhile
 ///                   retry    we claimed ourselves, then the peer's claim failed: nothing was taken
+///                 It may throw, but not once it has claimed.
 ///     disarm(Arm&)  mandatory, cheap, noexcept; after it nobody can reach the Arm. The arm may
 ///     already have been
 ///                   unlinked by a claimant that lost.
