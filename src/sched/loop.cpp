@@ -38,7 +38,12 @@ Loop::Driving::Driving(Loop& loop) : loop_(loop) {
   if (loop_.driving_.exchange(true)) {
     throw std::logic_error("this loop is already being run, by this thread or another one");
   }
-  loop_.worker_.attach(true);
+  try {
+    loop_.worker_.attach(true);
+  } catch (...) {
+    loop_.driving_.store(false);
+    throw;
+  }
 }
 
 Loop::Driving::~Driving() {
@@ -70,7 +75,7 @@ int Loop::fd() {
 }
 
 // Timers and messages first, then a bounded number of tasks.
-void Loop::round() {
+void Loop::round(std::uint32_t hops) {
   asleep_.store(false,
                 std::memory_order_relaxed);  // relaxed: can cost a needless interrupt, no more
   answer_dump_request(*this);
@@ -79,7 +84,7 @@ void Loop::round() {
     WakeList wakes;
     timeline_.advance(kernel_->now(), wakes);
   }
-  worker_.budget_ = hops_per_round;
+  worker_.budget_ = hops;
   while (worker_.budget_ > 0) {
     Task* task = worker_.ready_.pop();
     if (task == nullptr) break;
@@ -91,7 +96,9 @@ void Loop::round() {
 void Loop::run_nested(bool (*done)(void*), void* argument) {
   const Worker::Nested nested(worker_);
   while (!done(argument)) {
-    round();
+    // One task at a time: the next one may be a coroutine that nests in turn, when we could already
+    // go on.
+    round(1);
     if (worker_.ready_.empty() && !done(argument)) idle();
   }
 }

@@ -83,7 +83,8 @@ class Dumper {
     }
     line(depth, text + cancelled(task));
     if (!options_.backtraces) return;
-    if (task.state() != TaskState::running) print_backtrace(task, depth + 2);
+    const bool off_stack = task.state() == TaskState::ready || task.state() == TaskState::blocked;
+    if (off_stack) print_backtrace(task, depth + 2);
   }
 
   void print_backtrace(const Task& task, std::size_t depth) {

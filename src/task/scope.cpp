@@ -95,6 +95,8 @@ void Scope::wait_in_destructor(bool unwinding) {
   }
   WEFT_CHECK(unwinding, "Scope '", name_, "' ends in a coroutine while children run; ",
              "co_await scope.joined() before, or use co_await within(...)");
+  WEFT_CHECK(&io_ == &task->io(), "Scope '", name_, "' on another Io is left by an exception in a ",
+             "coroutine while children run; use within(...) on that Io");
   // An exception or a cancellation leaves the scope, and a coroutine cannot suspend in a
   // destructor. The children have been cancelled: run them to their end from here.
   io_.run_nested([](void* scope) { return static_cast<Scope*>(scope)->size() == 0; }, this);

@@ -33,9 +33,11 @@ void Inbox::drain_into(ReadyQueue& queue) noexcept {
 }
 
 void Worker::attach(bool with_fibers) {
+  if (with_fibers) alt_stack_.emplace();  // may throw: before anything else
   WEFT_CHECK(attached_to_.exchange(std::this_thread::get_id()) == std::thread::id{}, two_threads);
-  if (with_fibers) alt_stack_.emplace();
   thread_ = stack::ThreadState::capture();
+  // The thread may be unwinding (a loop that is run by a destructor); its tasks are not.
+  outer_exceptions_ = std::exchange(*thread_.exceptions, {});
   stack::adopt_thread(home_.sanitizer);
   outer_ = current();
   set_current(this);
@@ -43,6 +45,7 @@ void Worker::attach(bool with_fibers) {
 
 void Worker::detach() noexcept {
   while (idle_count_ > 0) io_.stacks().give(Fiber::destroy(idle_fibers_[--idle_count_]));
+  *thread_.exceptions = outer_exceptions_;
   set_current(outer_);
   attached_to_.store({});
   alt_stack_.reset();
@@ -60,8 +63,9 @@ bool Worker::attached_here() const noexcept {
 void Worker::end(Task& task) noexcept {
   io_.retire(task);
   Wait* const running = std::exchange(wait, nullptr);
+  const bool was_running = running == &task;
   task.release();
-  wait = running;
+  if (!was_running) wait = running;
 }
 
 // What the task that left could not do for itself, because it was still on its stack.
@@ -200,8 +204,8 @@ Task* Worker::next_for_this_fiber(const Task& finished) noexcept {
   Task* next = ready_.front();
   if (budget_ == 0 || io_.measures_stacks() || next == nullptr ||
       next->flow() != Wait::Flow::fiber || next->fiber_ != nullptr ||
-      next->stack_size_ != finished.stack_size_ ||
-      next->keep_float_control_ != finished.keep_float_control_) {
+      next->stack_size_ != finished.stack_size_ || next->keep_float_control_ ||
+      finished.keep_float_control_) {
     return nullptr;
   }
   --budget_;
@@ -222,6 +226,8 @@ stack::Strand& Worker::next_strand() noexcept {
 }
 
 [[gnu::noinline]] void Worker::leave_fiber(Task& task, After after) {
+  WEFT_CHECK(task.fiber_ != nullptr, "task '", task.name(), "' waits where it has no stack: in a ",
+             "destructor of what it captured, after it could not be started");
   after_ = after;
   left_ = &task;
   stack::Strand& from = task.fiber_->strand();

@@ -3,7 +3,9 @@
 
 #include <cfenv>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -158,6 +160,51 @@ TEST(Lifetime, ACancelledCoroutineMayLeaveAScopeWithChildren) {
   EXPECT_EQ(trace.substr(trace.size() - 6), "joined") << trace;
   EXPECT_NE(trace.find("coroutine"), std::string::npos) << trace;
   EXPECT_NE(trace.find("fiber"), std::string::npos) << trace;
+}
+
+TEST(Lifetime, ManyCoroutinesMayLeaveTheirScopesAtOnce) {
+  const auto count = static_cast<int>(scaled(500, 5'000, 5'000));
+  int unwound = 0;
+  {
+    Loop loop({.kernel = make_virtual_kernel()});
+    for (int i = 0; i < count; ++i) {
+      loop.spawn([&]() -> Coro<> {
+        Scope scope;
+        scope.spawn([&]() -> Coro<> {
+          struct Count {
+            int& n;
+            ~Count() { ++n; }
+          } counted{unwound};
+          co_await never();
+        });
+        co_await never();
+      });
+    }
+    EXPECT_TRUE(loop.run_until_idle());
+  }  // shuts down: all of them unwind, one inside the other's destructor if it had to be
+  EXPECT_EQ(unwound, count);
+}
+
+TEST(Lifetime, ALoopMayBeRunByADestructorDuringUnwinding) {
+  struct RunsALoop {
+    ~RunsALoop() {
+      EXPECT_EQ(std::uncaught_exceptions(), 1);
+      EXPECT_THROW(block_on([]() -> Coro<> {
+                     EXPECT_EQ(std::uncaught_exceptions(), 0);
+                     Scope scope;
+                     scope.spawn([] { throw std::runtime_error("child"); });
+                     co_await scope.joined();
+                   }),
+                   std::runtime_error);
+      EXPECT_EQ(std::uncaught_exceptions(), 1);
+    }
+  };
+  EXPECT_THROW(
+      {
+        RunsALoop runs;
+        throw std::logic_error("outer");
+      },
+      std::logic_error);
 }
 
 EVERYWHERE(Lifetime, ACallableThatIsCancelledBeforeItsCoroutineExists) {

@@ -91,7 +91,7 @@ class Loop final : public Io {
   template <class Done>
   void drive(Done done);
   class Driving;  // the calling thread drives the loop, for the time of a block
-  void round();
+  void round(std::uint32_t hops = hops_per_round);
   [[nodiscard]] bool prepare_to_sleep() noexcept;
   void idle();
   void handle_deadlock();

@@ -160,7 +160,8 @@ class Channel {
 
   bool take_locked(std::optional<T>& into, const Wait* self, WakeList& wakes) {
     if (count_ > 0) {
-      into = std::exchange(ring_[first_], std::nullopt);
+      into.emplace(std::move(*ring_[first_]));
+      ring_[first_].reset();
       first_ = (first_ + 1) % ring_.size();
       --count_;
       if (Arm* sender = claim_other(senders_, self)) {  // there is room again

@@ -85,22 +85,31 @@ void CancelNode::walk(F&& f) const {
   const CancelNode* node = this;
   CancelNode* child = children_.front();
   std::size_t depth = 1;
-  for (;;) {
-    if (child != nullptr) {
-      f(*child, depth);
-      child->lock_.lock();
-      node = child;
-      ++depth;
-    } else {
+  try {
+    for (;;) {
+      if (child != nullptr) {
+        f(*child, depth);
+        child->lock_.lock();
+        node = child;
+        ++depth;
+        child = node->children_.front();
+        continue;
+      }
+      const CancelNode* parent =
+          node->parent_;  // locked unless we are done: `node` cannot leave it
+      if (node != this) child = parent->children_.next(*node);
       node->lock_.unlock();
       if (node == this) return;
-      const CancelNode* parent = node->parent_;  // locked: `node` cannot leave it
-      child = parent->children_.next(*node);
       node = parent;
       --depth;
-      continue;
     }
-    child = node->children_.front();
+  } catch (...) {  // from f: memory
+    for (;;) {
+      const CancelNode* parent = node->parent_;
+      node->lock_.unlock();
+      if (node == this) throw;
+      node = parent;
+    }
   }
 }
 

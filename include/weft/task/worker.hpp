@@ -89,7 +89,8 @@ class Worker : public Current {
           wait_(std::exchange(worker.wait, nullptr)),
           hop_(std::exchange(worker.hop, {})),
           left_(worker.left_),
-          exceptions_(std::exchange(*worker.thread_.exceptions, {})) {}
+          exceptions_(std::exchange(*worker.thread_.exceptions, {})),
+          control_(stack::read_float_control()) {}
     Nested(const Nested&) = delete;
     Nested& operator=(const Nested&) = delete;
     ~Nested() {
@@ -97,6 +98,7 @@ class Worker : public Current {
       worker_.hop = hop_;
       worker_.left_ = left_;
       *worker_.thread_.exceptions = exceptions_;
+      stack::write_float_control(control_);
     }
 
    private:
@@ -105,6 +107,7 @@ class Worker : public Current {
     std::coroutine_handle<> hop_;
     Task* left_;
     stack::ExceptionState exceptions_;
+    stack::FloatControl control_;
   };
 
   /// From home: runs a ready task, and then those it hops to, until one of them comes home.
@@ -151,6 +154,7 @@ class Worker : public Current {
   Current* outer_ = nullptr;  // the thread's worker before us: engines may nest
   std::optional<stack::AltStack> alt_stack_;
   stack::ThreadState thread_{};
+  stack::ExceptionState outer_exceptions_;  // the thread's own, while it is ours
   stack::Strand home_;
   After after_ = After::nothing;
   Task* left_ = nullptr;                  // whom `after_` is about
