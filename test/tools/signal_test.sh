@@ -12,9 +12,10 @@ if wait_for_line out.txt '^ready$'; then
   wait_for_line err.txt 'weft::Worker::fiber_main'
   expect err.txt \
     '^weft: loop: [67] task\(s\)$' \
-    '^  main \(tid 1, fiber\) blocked: sleep, stack at most [0-9]+ of 262144$' ' wait_for_signals\(\)\+0x' \
+    '^  main \(tid 1, fiber\) blocked: sleep, stack at most [0-9]+ of 262144$' \
+    ' wait_for_signals\(\)\+0x' \
     "^    scope 'workers' #" \
-    '^      deep-fiber \(tid 2, fiber\) blocked: channel recv #[0-9]+, stack at most [0-9]+ of 65536$' \
+    '^      deep-fiber \(tid 2, fiber\) blocked: channel recv #[0-9]+, stack at most ' \
     ' innermost_call\(' ' middle_call\(' ' outer_call\(' ' weft::Worker::fiber_main\(' \
     '^      deep-coroutine \(tid 3, coroutine\) blocked: channel recv #' \
     ' leaf_coroutine\(' ' branch_coroutine\(' ' trunk_coroutine\(' \
