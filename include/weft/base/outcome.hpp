@@ -2,8 +2,7 @@
 ///
 ///     Outcome<int> o = handle.join();
 ///     if (o.cancelled() && o.reason() == CancelReason::timeout) retry();
-///     int v = std::move(o).value();    // rethrows the error; throws CancelledError if there is no
-///     value
+///     int v = std::move(o).value();    // rethrows the error; CancelledError if cancelled
 ///
 /// Cancellation is not failure: it has its own arm, and inside a task it travels as `Cancelled`,
 /// which is deliberately not a std::exception, so that `catch (const std::exception&)` does not

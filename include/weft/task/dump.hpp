@@ -1,8 +1,7 @@
 /// Who is there, and what is everybody waiting for?
 ///
 ///     std::puts(dump(loop).c_str());     // one Io, as a tree of scopes and tasks
-///     dump_on_signal(SIGQUIT);           // then: kill -QUIT pid, and each Io prints itself on
-///     stderr
+///     dump_on_signal(SIGQUIT);           // then: kill -QUIT pid
 ///
 ///     loop: 3 tasks
 ///       main (tid 1) blocked: scope #4

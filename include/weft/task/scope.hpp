@@ -15,12 +15,12 @@
 /// deadline or a failing child also interrupts the body's own waits, use
 ///
 ///     Outcome<int> o = within({.deadline = now() + 1s}, [&](Scope& s) { ...; return 42; });
-///     Outcome<int> o = timeout(1s, [&] { return fetch(); });                     // the same,
-///     without children
+///     Outcome<int> o = timeout(1s, [&] { return fetch(); });
 ///
 /// In coroutines, where destructors cannot suspend: `co_await scope.joined()`, or `co_await
-/// within(...)` with a body that is a coroutine. A scope with running children destroyed in a
-/// coroutine is a checked error.
+/// within(...)` with a body that is a coroutine. Forgetting it is a checked error. If an exception or a
+/// cancellation leaves the scope, its children are cancelled and run to their end from within the
+/// destructor, one at a time.
 ///
 /// Any task or thread may spawn into, cancel or join a scope it can reach.
 #pragma once
