@@ -18,9 +18,9 @@
 ///     Outcome<int> o = timeout(1s, [&] { return fetch(); });
 ///
 /// In coroutines, where destructors cannot suspend: `co_await scope.joined()`, or `co_await
-/// within(...)` with a body that is a coroutine. Forgetting it is a checked error. If an exception or a
-/// cancellation leaves the scope, its children are cancelled and run to their end from within the
-/// destructor, one at a time.
+/// within(...)` with a body that is a coroutine. Forgetting it is a checked error. If an exception
+/// or a cancellation leaves the scope, its children are cancelled and run to their end from within
+/// the destructor, one at a time.
 ///
 /// Any task or thread may spawn into, cancel or join a scope it can reach.
 #pragma once
