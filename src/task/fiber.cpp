@@ -12,8 +12,7 @@ Fiber* Fiber::create(stack::Stack stack) {
   return fiber;
 }
 
-void Fiber::start(Task& task, void (*entry)(void*), bool keep_float_control) noexcept {
-  task_ = &task;
+void Fiber::start(void (*entry)(void*), bool keep_float_control) noexcept {
   strand_.context = stack::make_context(this, entry);
   strand_.exceptions = {};
   strand_.keep_float_control = keep_float_control;

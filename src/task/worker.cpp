@@ -136,7 +136,7 @@ bool Worker::give_fiber(Task& task) {
       if (io_.measures_stacks()) io_.stacks().clean(stack);
       fiber = Fiber::create(stack);
     }
-    fiber->start(task, &Worker::fiber_main, task.keep_float_control_);
+    fiber->start(&Worker::fiber_main, task.keep_float_control_);
     task.fiber_ = fiber;
     return true;
   } catch (...) {
@@ -189,7 +189,6 @@ void Worker::fiber_main(void* argument) {
     stack::reset_float_control(worker->thread_);
     task = next;
     task->fiber_ = &fiber;
-    fiber.bind(*task);
     worker->begin(*task);
   }
   worker->after_ = After::finish;

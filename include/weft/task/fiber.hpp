@@ -21,8 +21,6 @@
 
 namespace weft {
 
-class Task;
-
 class Fiber {
  public:
   /// Builds a fiber at the top of `stack`.
@@ -33,18 +31,14 @@ class Fiber {
   [[nodiscard]] const stack::Stack& stack() const noexcept { return stack_; }
   [[nodiscard]] stack::Strand& strand() noexcept { return strand_; }
   [[nodiscard]] const stack::Strand& strand() const noexcept { return strand_; }
-  [[nodiscard]] Task* task() const noexcept { return task_; }  // null: idle
-  /// A task takes over from one that ended, on the running stack.
-  void bind(Task& task) noexcept { task_ = &task; }
-  /// Prepares an idle fiber to call `entry` for this task when it is first switched to.
-  void start(Task& task, void (*entry)(void*), bool keep_float_control) noexcept;
+  /// Prepares an idle fiber to call `entry` when it is first switched to.
+  void start(void (*entry)(void*), bool keep_float_control) noexcept;
 
  private:
   explicit Fiber(stack::Stack stack) noexcept : stack_(stack) {}
 
   stack::Strand strand_;
   stack::Stack stack_;
-  Task* task_ = nullptr;
 };
 
 }  // namespace weft

@@ -2,8 +2,8 @@
 /// inherit.
 ///
 ///     TaskLocal<std::string> request_id;                  // a global: the key
-///     Bind bind(request_id, "r-17");                      // for this task, until the end of the
-///     block scope.spawn([] { log(*request_id.get()); });        // inherited at spawn
+///     Bind bind(request_id, "r-17");                      // until the end of the block
+///     scope.spawn([] { log(*request_id.get()); });        // inherited at spawn
 ///
 /// A child sees what its parent had bound when it was spawned; later changes on either side do not
 /// show on the other. Implemented as an immutable chain of bindings with counted links, shared by

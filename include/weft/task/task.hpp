@@ -140,7 +140,7 @@ class Task : public Wait, public CancelNode {
   virtual ~Task();
 
   /// The reason this task was told to stop before it ran, or `none`.
-  [[nodiscard]] CancelReason cancelled_before_start() const noexcept { return cancel_reason_of(); }
+  [[nodiscard]] CancelReason cancelled_before_start() const noexcept { return flag().reason(); }
 
  private:
   friend class Worker;
@@ -161,9 +161,6 @@ class Task : public Wait, public CancelNode {
     return false;
   }
   [[noreturn]] void illegal_edge(TaskState from, TaskState to) const noexcept;
-  [[nodiscard]] CancelReason cancel_reason_of() const noexcept {
-    return CancelNode::flag().reason();
-  }
 
   // Fixed at spawn.
   Io& io_;
