@@ -152,7 +152,8 @@ void Task::suspend() {
   }
 }
 
-void Task::suspend_coroutine(std::coroutine_handle<> handle) noexcept {
+void Task::suspend_coroutine(std::coroutine_handle<> handle, Recheck* recheck) noexcept {
+  recheck_ = recheck;
   this_worker()->leave_coroutine(*this, handle, true);
 }
 

@@ -159,6 +159,13 @@ void Worker::take_fiber(Task& task) noexcept {
 
 void Worker::run_coroutine_task(Task& task) {
   left_ = &task;
+  if (Recheck* recheck = task.recheck_; recheck != nullptr) {
+    if (!recheck->really(*recheck)) {
+      after_ = After::park;
+      return;
+    }
+    task.recheck_ = nullptr;
+  }
   std::coroutine_handle<> handle = std::exchange(task.resume_point_, {});
   if (!handle) handle = task.root();
   if (!handle) {  // cancelled before it began

@@ -16,10 +16,12 @@
 /// In these bodies use EXPECT_*, not ASSERT_* (which returns).
 #pragma once
 
+#include <weft/stack/sanitizer.hpp>
 #include <weft/weft.hpp>
 
 #include "support/allocations.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
@@ -104,6 +106,15 @@ inline std::size_t scaled(std::size_t small, std::size_t normal, std::size_t lar
   const char* scale = std::getenv("WEFT_TEST_SCALE");
   const std::string_view name = scale == nullptr ? "normal" : scale;
   return name == "small" ? small : name == "large" ? large : normal;
+}
+
+/// ThreadSanitizer knows at most some 8,000 threads, and takes each fiber for one.
+inline std::size_t fibers_at_once(std::size_t wanted) {
+#if defined(WEFT_TSAN)
+  return std::min<std::size_t>(wanted, 7'000);
+#else
+  return wanted;
+#endif
 }
 
 }  // namespace weft::test

@@ -185,7 +185,7 @@ TEST(Fiber, C3_SizePerSpawnAndHighWater) {
 }
 
 TEST(Fiber, B5_ManyParkedFibersWithGuardedStacks) {
-  const std::size_t count = scaled(2'000, 20'000, 1'000'000);
+  const std::size_t count = fibers_at_once(scaled(2'000, 20'000, 1'000'000));
   Loop loop({.io = {.stack_size = 64 << 10}});
   std::size_t woken = 0;
   loop.run([&] {

@@ -253,7 +253,7 @@ TEST(Scope, OutsideOfTasksAnIoMustBeNamed) {
 }
 
 TEST(Scope, ADeepTreeIsCancelledWithoutRecursion) {
-  const auto depth = static_cast<int>(scaled(1'000, 20'000, 20'000));
+  const auto depth = static_cast<int>(fibers_at_once(scaled(1'000, 20'000, 20'000)));
   Loop loop({.io = {.stack_size = 32 << 10}, .kernel = make_virtual_kernel()});
   int unwound = 0;
   loop.run([&] {

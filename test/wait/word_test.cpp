@@ -17,7 +17,7 @@ class TestWait final : public Wait {
   TestWait() noexcept : Wait(Flow::thread) {}
 
   void suspend() override {}
-  void suspend_coroutine(std::coroutine_handle<>) noexcept override {}
+  void suspend_coroutine(std::coroutine_handle<>, Recheck*) noexcept override {}
   void resume() noexcept override {
     resumed.fetch_add(1);
     if (on_resume != nullptr) on_resume(*this);

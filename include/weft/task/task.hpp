@@ -95,7 +95,7 @@ class Task : public Wait, public CancelNode {
   // Waiting (see Wait)
 
   void suspend() final;
-  void suspend_coroutine(std::coroutine_handle<> handle) noexcept final;
+  void suspend_coroutine(std::coroutine_handle<> handle, Recheck* recheck) noexcept final;
   void resume() noexcept final;
 
   // The engine's side
@@ -176,6 +176,7 @@ class Task : public Wait, public CancelNode {
   LocalBinding* locals_ = nullptr;
   Fiber* fiber_ = nullptr;  // bound at first run
   std::coroutine_handle<> resume_point_{};
+  Recheck* recheck_ = nullptr;  // of the current suspension of a coroutine
   Task* next_ready_ = nullptr;  // the run queue's
 
   std::atomic<TaskState> state_{TaskState::created};

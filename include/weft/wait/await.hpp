@@ -10,8 +10,19 @@
 
 namespace weft {
 
+namespace detail {
+
+struct NoRecheck {};
+
+/// What the engine asks of a coroutine that was woken by a hint, and the error it then met.
+struct KeptError : Recheck {
+  std::exception_ptr error;
+};
+
+}  // namespace detail
+
 template <Op O>
-class OpAwaiter {
+class OpAwaiter : std::conditional_t<branch::hints<O>, detail::KeptError, detail::NoRecheck> {
  public:
   explicit OpAwaiter(O op) : op_(std::move(op)) {}
   OpAwaiter(const OpAwaiter&) = delete;
@@ -24,21 +35,45 @@ class OpAwaiter {
       polled_ = static_cast<std::uint16_t>(*k);
       return true;
     }
-    if (!suspension_.publish(wait, op_)) return true;
-    if (wait.flow() == Wait::Flow::coroutine) return false;
-    wait.suspend();
+    do {
+      if (suspension_.publish(wait, op_)) {
+        if (wait.flow() == Wait::Flow::coroutine) return false;
+        wait.suspend();
+      }
+    } while (!suspension_.settled(wait, op_));
     return true;
   }
   void await_suspend(std::coroutine_handle<> handle) noexcept {
-    current()->wait->suspend_coroutine(handle);
+    if constexpr (branch::hints<O>) {
+      this->really = [](Recheck& self) noexcept { return static_cast<OpAwaiter&>(self).recheck(); };
+      current()->wait->suspend_coroutine(handle, this);
+    } else {
+      current()->wait->suspend_coroutine(handle, nullptr);
+    }
   }
   ResultOf<O> await_resume() {
     if (polled_ != not_polled) return branch::take(op_, polled_);
+    if constexpr (branch::hints<O>) {
+      if (this->error) std::rethrow_exception(this->error);
+    }
     return suspension_.finish(*current()->wait, op_);
   }
 
  private:
   static constexpr std::uint16_t not_polled = 0xffff;
+
+  bool recheck() noexcept {
+    Wait& wait = *current()->wait;
+    try {
+      while (!suspension_.settled(wait, op_)) {
+        if (suspension_.publish(wait, op_)) return false;
+      }
+    } catch (...) {
+      this->error = std::current_exception();
+    }
+    return true;
+  }
+
   O op_;
   std::uint16_t polled_ = not_polled;
   Suspension<O> suspension_;

@@ -41,6 +41,7 @@ class RaceOp {
  public:
   using Result = std::variant<CaseValue<ResultOf<Ops>>...>;
   static constexpr std::size_t branches = (branch::count<Ops> + ...);
+  static constexpr bool hints = (branch::hints<Ops> || ...);
 
   explicit RaceOp(Ops... ops) : ops_(std::move(ops)...) {}
 
@@ -67,6 +68,10 @@ class RaceOp {
   void disarm(std::size_t k, Arm& arm) noexcept {
     with_branch<void>(ops_, k,
                       [&]<std::size_t>(auto& op, std::size_t j) { branch::disarm(op, j, arm); });
+  }
+  bool confirm(std::size_t k) noexcept {
+    return with_branch<bool>(
+        ops_, k, []<std::size_t>(auto& op, std::size_t j) { return branch::confirm(op, j); });
   }
   Result take(std::size_t k) {
     return with_branch<Result>(ops_, k, []<std::size_t I>(auto& op, std::size_t j) -> Result {
@@ -111,6 +116,7 @@ class MapOp {
  public:
   using Result = typename decltype(result_of())::type;
   static constexpr std::size_t branches = branch::count<Inner>;
+  static constexpr bool hints = branch::hints<Inner>;
 
   MapOp(Inner op, F f) : op_(std::move(op)), f_(std::move(f)) {}
 
@@ -119,6 +125,7 @@ class MapOp {
   Reason reason_of(std::size_t k) { return branch::reason(op_, k); }
   Armed arm(std::size_t k, Arm& arm) { return branch::arm(op_, k, arm); }
   void disarm(std::size_t k, Arm& arm) noexcept { branch::disarm(op_, k, arm); }
+  bool confirm(std::size_t k) noexcept { return branch::confirm(op_, k); }
   Result take(std::size_t k) {
     if constexpr (std::is_void_v<Given>) {
       branch::take(op_, k);
@@ -141,6 +148,7 @@ class GuardOp {
  public:
   using Result = ResultOf<Inner>;
   static constexpr std::size_t branches = branch::count<Inner>;
+  static constexpr bool hints = branch::hints<Inner>;
 
   explicit GuardOp(F f) : f_(std::move(f)) {}
 
@@ -153,6 +161,7 @@ class GuardOp {
   Reason reason_of(std::size_t k) { return branch::reason(*inner_, k); }
   Armed arm(std::size_t k, Arm& arm) { return branch::arm(*inner_, k, arm); }
   void disarm(std::size_t k, Arm& arm) noexcept { branch::disarm(*inner_, k, arm); }
+  bool confirm(std::size_t k) noexcept { return branch::confirm(*inner_, k); }
   Result take(std::size_t k) { return branch::take(*inner_, k); }
 
  private:

@@ -17,6 +17,9 @@
 ///     already have been
 ///                   unlinked by a claimant that lost.
 ///     take()      once, after winning: the result
+///     confirm()   optional, noexcept; for objects whose wakers can only hint ("readable now").
+///                 Called in the waiter once it has won: does the thing itself. False: a false
+///                 alarm, or not all done yet; nothing is lost, and all is published again.
 ///
 /// The op does not move between arm() and the end of the suspension, so peers may write through
 /// arm.slot.
@@ -59,6 +62,7 @@ concept BranchOp = requires(O op, Arm& arm, std::size_t k) {
   { op.arm(k, arm) } -> std::same_as<Armed>;
   requires noexcept(op.disarm(k, arm));
   { op.take(k) } -> std::same_as<typename O::Result>;
+  { O::hints } -> std::convertible_to<bool>;  // may need confirm(k)?
 };
 
 template <class O>
@@ -127,6 +131,30 @@ ResultOf<O> take(O& op, std::size_t k) {
     return op.take(k);
   } else {
     return op.take();
+  }
+}
+
+template <Op O>
+consteval bool hints_of() {
+  if constexpr (BranchOp<O>) {
+    return O::hints;
+  } else {
+    return requires(O op) { op.confirm(); };
+  }
+}
+template <Op O>
+inline constexpr bool hints = hints_of<O>();
+
+template <Op O>
+bool confirm(O& op, std::size_t k) noexcept {
+  if constexpr (!hints<O>) {
+    return true;
+  } else if constexpr (BranchOp<O>) {
+    static_assert(noexcept(op.confirm(k)), "confirm() keeps its errors for take()");
+    return op.confirm(k);
+  } else {
+    static_assert(noexcept(op.confirm()), "confirm() keeps its errors for take()");
+    return op.confirm();
   }
 }
 

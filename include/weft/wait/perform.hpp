@@ -22,7 +22,9 @@ void on_plain_thread(void (*body)(void*), void* argument);
 template <Op O>
 [[gnu::noinline]] ResultOf<O> wait_for(Wait& wait, O& op) {
   Suspension<O> suspension;
-  if (suspension.publish(wait, op)) wait.suspend();
+  do {
+    if (suspension.publish(wait, op)) wait.suspend();
+  } while (!suspension.settled(wait, op));
   return suspension.finish(wait, op);
 }
 

@@ -2,6 +2,8 @@
 ///
 ///     poll all → open → publish all, in object order → park → disarm the losers → take the winner
 ///
+/// If the winner was woken by a mere hint (Op::confirm) that proves false, it starts over at open.
+///
 /// Lives where the waiter lives: on a fiber's or thread's stack, or in a coroutine's frame. The
 /// caller does the parking between publish() and finish(), since that is the only thing in which
 /// waiters differ.
@@ -28,8 +30,8 @@ class Suspension {
   Suspension(const Suspension&) = delete;
   Suspension& operator=(const Suspension&) = delete;
 
-  /// True: published, park now. False: it is over already, go on with finish(). `op` stays where it
-  /// is until then.
+  /// True: published, park now. False: it is over already. Then, once resumed: settled(), finish().
+  /// `op` stays where it is until then.
   [[nodiscard]] bool publish(Wait& wait, O& op) {
     for (std::size_t k = 0; k < count; ++k) {
       Arm& arm = arms_[k];
@@ -57,7 +59,20 @@ class Suspension {
     }
   }
 
-  /// After publish() said false, or after the wait was resumed.
+  /// After publish() said false, or after the wait was resumed. False: a false alarm; publish
+  /// again.
+  [[nodiscard]] bool settled(Wait& wait, O& op) noexcept {
+    if constexpr (branch::hints<O>) {
+      const std::uint16_t winner = wait.winner();
+      if (winner == Wait::by_cancel || branch::confirm(op, winner)) return true;
+      disarm_all_but(winner, op);
+      return false;
+    } else {
+      return true;
+    }
+  }
+
+  /// After settled().
   ResultOf<O> finish(Wait& wait, O& op) {
     const std::uint16_t winner = wait.winner();
     disarm_all_but(winner, op);

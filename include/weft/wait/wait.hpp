@@ -88,6 +88,13 @@ struct Arm : ListNode<> {
   [[nodiscard]] bool claimed() const noexcept;
 };
 
+/// Asked before a resumed coroutine goes on: was what woke it real? A fiber asks this itself; a
+/// coroutine cannot suspend a second time in one co_await, so the engine asks for it.
+struct Recheck {
+  /// False: it was not, and the wait has been published again: park again.
+  bool (*really)(Recheck&) noexcept;
+};
+
 class Wait {
  public:
   enum class Flow : std::uint8_t { fiber, coroutine, thread };
@@ -128,8 +135,8 @@ class Wait {
   /// Blocks the calling flow until somebody has committed. Only for flows that own a stack.
   virtual void suspend() = 0;
   /// For coroutines: the engine parks this wait once the coroutine has returned to it, and later
-  /// resumes `handle`.
-  virtual void suspend_coroutine(std::coroutine_handle<> handle) noexcept = 0;
+  /// resumes `handle`, if `recheck` (may be null) agrees.
+  virtual void suspend_coroutine(std::coroutine_handle<> handle, Recheck* recheck) noexcept = 0;
 
   // Called by whoever ends the wait
 
