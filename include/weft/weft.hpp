@@ -1,6 +1,7 @@
 /// All of weft. See README.md for the tour; each header opens with what it is for.
 #pragma once
 
+#include <weft/io/fd.hpp>
 #include <weft/io/kernel.hpp>
 #include <weft/sched/inline.hpp>
 #include <weft/sched/loop.hpp>

@@ -8,6 +8,10 @@ bool nobody_will_wake(Kernel& kernel, OnDeadlock policy) {
     kernel.wait(Instant::never());
     return false;
   }
+  if (kernel.expects()) {
+    kernel.wait(Instant::never());
+    return false;
+  }
   // Counting threads is slow, and a thread that has just ended may still be counted: only after a
   // while, and then again and again.
   const Duration patience = kernel.patience();

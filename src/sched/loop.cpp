@@ -60,10 +60,11 @@ bool Loop::run_until_idle() {
   refuse_in_task();
   constexpr int most_rounds = 64;  // the host wants its turn, even if some task always yields
   const Driving driving(*this);
-  kernel_->wait(kernel_->now());  // takes what made fd() readable
+  kernel_->wait(Instant{});  // takes what made fd() readable
   for (int i = 0; i < most_rounds; ++i) {
     round();
     if (worker_.ready_.empty() && prepare_to_sleep()) return live() > 0;
+    if (kernel_->in_use()) kernel_->wait(Instant{});
   }
   kernel_->interrupt();  // there is more: fd() stays readable
   return live() > 0;
@@ -99,7 +100,7 @@ void Loop::run_nested(bool (*done)(void*), void* argument) {
     // One task at a time: the next one may be a coroutine that nests in turn, when we could already
     // go on.
     round(1);
-    if (worker_.ready_.empty() && !done(argument)) idle();
+    if (!done(argument)) look_outside();
   }
 }
 
@@ -110,6 +111,15 @@ bool Loop::prepare_to_sleep() noexcept {
   if (inbox_.empty()) return true;
   asleep_.store(false, std::memory_order_relaxed);  // relaxed: as in round()
   return false;
+}
+
+// A round is over: wait for something to do; or, with more to do already, let in what has come.
+void Loop::look_outside() {
+  if (worker_.ready_.empty()) {
+    idle();
+  } else if (kernel_->in_use()) {
+    kernel_->wait(Instant{});
+  }
 }
 
 void Loop::idle() {

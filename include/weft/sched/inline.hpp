@@ -38,6 +38,7 @@ class Inline final : public Io {
   }
 
   [[nodiscard]] Instant now() noexcept override { return kernel_->now(); }
+  [[nodiscard]] Kernel& kernel() noexcept override { return *kernel_; }
   void arm_timer(TimerNode& timer) noexcept override { timeline_.arm(timer); }
   void disarm_timer(TimerNode& timer) noexcept override { timeline_.disarm(timer); }
   [[nodiscard]] std::uint32_t choose(std::uint32_t n) noexcept override { return rng_.below(n); }

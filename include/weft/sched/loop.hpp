@@ -64,6 +64,7 @@ class Loop final : public Io {
   [[nodiscard]] int fd();
 
   [[nodiscard]] Instant now() noexcept override { return kernel_->now(); }
+  [[nodiscard]] Kernel& kernel() noexcept override { return *kernel_; }
   void arm_timer(TimerNode& timer) noexcept override { timeline_.arm(timer); }
   void disarm_timer(TimerNode& timer) noexcept override { timeline_.disarm(timer); }
   [[nodiscard]] std::uint32_t choose(std::uint32_t n) noexcept override { return rng_.below(n); }
@@ -93,6 +94,7 @@ class Loop final : public Io {
   class Driving;  // the calling thread drives the loop, for the time of a block
   void round(std::uint32_t hops = hops_per_round);
   [[nodiscard]] bool prepare_to_sleep() noexcept;
+  void look_outside();
   void idle();
   void handle_deadlock();
 
@@ -125,7 +127,7 @@ void Loop::drive(Done done) {
     const Driving driving(*this);
     while (!done()) {
       round();
-      if (worker_.ready_.empty() && !done()) idle();
+      if (!done()) look_outside();
     }
   }
   if (!deadlock_report_.empty()) throw Deadlock(std::exchange(deadlock_report_, {}));

@@ -17,6 +17,8 @@
 
 namespace weft {
 
+class Kernel;
+
 struct IoOptions {
   /// Of fibers that do not say otherwise; 0: WEFT_STACK_SIZE, or 256 KiB.
   std::size_t stack_size = 0;
@@ -38,6 +40,8 @@ class Io : public ListNode<Io> {
   [[nodiscard]] virtual Instant now() noexcept = 0;
   virtual void arm_timer(TimerNode& timer) noexcept = 0;
   virtual void disarm_timer(TimerNode& timer) noexcept = 0;
+  /// The outside world.
+  [[nodiscard]] virtual Kernel& kernel() noexcept = 0;
   /// See weft::choose.
   [[nodiscard]] virtual std::uint32_t choose(std::uint32_t n) noexcept = 0;
   /// For people: "loop", "inline".

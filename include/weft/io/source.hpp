@@ -1,0 +1,174 @@
+/// Source: an open descriptor, what is known of its readiness, and who waits for it.
+///
+/// The kernel reports only changes (edges). A change is latched here until somebody has found, by
+/// EAGAIN or a short transfer, that it is used up; so no edge is lost, whoever looks when.
+///
+///            ready(), by the Kernel                       one word:  bits | number of changes
+///     [not ready] ───────────────▶ [ready]
+///                 ◀───────────────
+///            used_up(what was seen before the call): only if nothing changed since then
+///
+/// Invariant: bit set and waiters present  ⇒  a claimed waiter is on its way to try, and will pass
+/// on what it leaves. One change therefore wakes one waiter, in order; an end or an error, which
+/// are never used up, wake all.
+///
+/// Closing wakes all waiters; they find the source closed. The number itself is closed, and may be
+/// given out again by the machine, only when no call on it is in progress: a call is bracketed by
+/// enter() and leave(). A reused number has a new Source, so it never wakes an old waiter.
+///
+/// A source is watched by one kernel at a time: that of the first task that had to wait. A waiter
+/// on another Io moves it there if nobody else is waiting, and otherwise is served by the first.
+///
+/// Any thread may call any member.
+#pragma once
+
+#include <weft/base/list.hpp>
+#include <weft/base/spinlock.hpp>
+#include <weft/io/kernel.hpp>
+#include <weft/wait/op.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace weft {
+
+enum class Direction : std::uint8_t { read, write };
+
+class Source {
+ public:
+  enum Bits : std::uint32_t {
+    readable = 1,
+    writable = 2,
+    read_end = 4,   // the peer will send no more: reads never block again
+    write_end = 8,  // error or hang-up: nothing blocks again
+  };
+  enum class Kind : std::uint8_t { tcp, socket, pipe, other };
+
+  /// Takes the descriptor over, even if it throws.
+  [[nodiscard]] static Source* open(std::shared_ptr<World> world, int fd, Kind kind);
+
+  // Calls on the descriptor
+
+  /// False: closed.
+  [[nodiscard]] bool enter() noexcept {
+    std::uint32_t users =
+        users_.load(std::memory_order_relaxed);  // relaxed: checked by the exchange
+    do {
+      if ((users & closed_bit) != 0) return false;
+      // acquire: the call does not start before we are counted. Its partner is leave().
+    } while (!users_.compare_exchange_weak(users, users + 1, std::memory_order_acquire,
+                                           std::memory_order_relaxed));
+    return true;
+  }
+  void leave() noexcept {
+    // acq_rel: the call ends before the number is closed, by whoever is last.
+    if (users_.fetch_sub(1, std::memory_order_acq_rel) == (closed_bit | 1)) close_number();
+  }
+  [[nodiscard]] bool closed() const noexcept {
+    return (users_.load(std::memory_order_relaxed) & closed_bit) != 0;  // relaxed: a hint
+  }
+  [[nodiscard]] World& world() const noexcept { return *world_; }
+  [[nodiscard]] const std::shared_ptr<World>& shared_world() const noexcept { return world_; }
+  [[nodiscard]] int fd() const noexcept { return fd_; }
+  [[nodiscard]] bool is_socket() const noexcept {
+    return kind_ == Kind::tcp || kind_ == Kind::socket;
+  }
+  /// Of byte streams without marks in them: fewer bytes than asked for were all there were.
+  [[nodiscard]] bool short_read_means_empty() const noexcept {
+    return kind_ == Kind::tcp || kind_ == Kind::pipe;
+  }
+
+  // The latch
+
+  /// To be taken before a call, and given to used_up() after it.
+  [[nodiscard]] std::uint32_t seen() const noexcept {
+    return latch_.load(std::memory_order_acquire);  // acquire: partner is the store in ready()
+  }
+  /// May a call in this direction succeed?
+  [[nodiscard]] static bool worth_trying(std::uint32_t seen, Direction direction) noexcept {
+    return (seen & (direction == Direction::read ? readable | read_end | write_end
+                                                 : writable | write_end)) != 0;
+  }
+  /// A call made after `seen` transferred less than it could have: there is no more for now. What
+  /// is known of an end stays known, because its change may have been reported along with the data.
+  void used_up(std::uint32_t seen, Direction direction) noexcept {
+    clear(seen, direction == Direction::read ? readable : writable);
+  }
+  /// It would have blocked. Then what looked like an end was none (a datagram socket that had an
+  /// error, say).
+  void would_block(std::uint32_t seen, Direction direction) noexcept {
+    clear(seen,
+          direction == Direction::read ? readable | read_end | write_end : writable | write_end);
+  }
+
+  // Waiting
+
+  [[nodiscard]] ObjectId id() const noexcept { return id_; }
+  /// Publishes `arm`, or finds that it is worth trying (or closed): won. Throws std::system_error.
+  [[nodiscard]] Armed arm(Arm& arm, Direction direction);
+  void disarm(Arm& arm) noexcept;
+  /// A waiter that was woken has tried: if it left something, the next one is woken.
+  void pass_on(Direction direction) noexcept;
+  /// Does anybody wait? For deadlock reports.
+  [[nodiscard]] bool awaited() noexcept;
+
+  // The Kernel's side
+
+  /// `bits` have become true.
+  void ready(std::uint32_t bits, WakeList& wakes) noexcept;
+  /// The kernel that watches it goes away: it will be watched again when somebody waits. Waiters of
+  /// other kernels are moved to theirs.
+  void lose_kernel(Kernel& kernel) noexcept;
+  /// The watching kernel's own, under our lock: what it knows this source by.
+  void* registration = nullptr;
+
+  // Lifetime
+
+  void retain() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }  // relaxed: we hold one
+  void release() noexcept;
+  /// The owner's last word, before its release(). Idempotent.
+  void close() noexcept;
+  /// Closes all but the descriptor itself, which is the caller's now; -1 if a call is in progress.
+  [[nodiscard]] int take_number() noexcept;
+
+ private:
+  Source(std::shared_ptr<World> world, int fd, Kind kind) noexcept
+      : world_(std::move(world)), fd_(fd), kind_(kind) {}
+  ~Source() = default;
+
+  [[nodiscard]] List<Arm>& waiters(Direction direction) noexcept {
+    return direction == Direction::read ? readers_ : writers_;
+  }
+  void clear(std::uint32_t seen, std::uint32_t bits) noexcept {
+    // relaxed: who waits next looks at the latch under the lock, and ready() sets it under the
+    // lock.
+    latch_.compare_exchange_strong(seen, seen & ~bits, std::memory_order_relaxed);
+  }
+  static void wake_all(List<Arm>& waiting, WakeList& wakes) noexcept;
+  static void wake_one(List<Arm>& waiting, WakeList& wakes) noexcept;
+  void set_latch(std::uint32_t bits) noexcept;
+  void watch_by(Kernel& kernel);
+  void leave_kernel_and_waiters() noexcept;
+  void close_number() noexcept { world_->close(fd_); }
+
+  static constexpr std::uint32_t closed_bit = 1U << 31;
+  static constexpr std::uint32_t one_change = 16;  // above the bits
+
+  const std::shared_ptr<World> world_;
+  const ObjectId id_ = new_object_id();
+  const int fd_;
+  const Kind kind_;
+  std::atomic<std::uint32_t> refs_{1};
+  std::atomic<std::uint32_t> users_{0};  // calls in progress | closed_bit
+  // Optimistic at first: a call is tried before anybody asks the kernel to watch.
+  std::atomic<std::uint32_t> latch_{readable | writable};
+
+  Spinlock lock_;
+  Kernel* watcher_ = nullptr;  // under lock_, like the lists
+  List<Arm> readers_;
+  List<Arm> writers_;
+};
+
+}  // namespace weft

@@ -1,0 +1,163 @@
+// The kernel on epoll: edge-triggered, one registration per descriptor for both directions.
+//
+// An event carries a pointer to its Registration. A source that is unwatched may still have an
+// event in the batch that wait() is working through, on another thread; so its registration is not
+// deleted at once but buried, and wait() clears the graves before it asks for the next batch: by
+// then the last batch is done, and the next cannot name a descriptor that was removed.
+#include "io/real_kernel.hpp"
+
+#include <array>
+#include <mutex>
+#include <system_error>
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+namespace weft::io {
+
+namespace {
+
+std::uint32_t bits_of(std::uint32_t events) noexcept {
+  std::uint32_t bits = 0;
+  if ((events & (EPOLLIN | EPOLLPRI)) != 0) bits |= Source::readable;
+  if ((events & EPOLLOUT) != 0) bits |= Source::writable;
+  if ((events & EPOLLRDHUP) != 0) bits |= Source::readable | Source::read_end;
+  if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
+    bits |= Source::readable | Source::writable | Source::read_end | Source::write_end;
+  }
+  return bits;
+}
+
+class EpollKernel final : public RealKernel {
+ public:
+  EpollKernel(const KernelOptions& options, std::string why)
+      : RealKernel(options),
+        why_(std::move(why)),
+        epoll_(checked_fd(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
+        event_(checked_fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "eventfd")) {
+    add(event_.get(), &event_);
+  }
+  ~EpollKernel() override {
+    watched_.clear(*this);
+    clear_graves();
+  }
+
+  Description describe() const override { return {"epoll", why_}; }
+
+  void wait(Instant deadline) override {
+    clear_graves();
+    std::array<epoll_event, 128> events;
+    timespec timeout{};
+    if (!deadline.is_never()) timeout = time_left(deadline);
+    const int n = wait_for_events(events, deadline.is_never() ? nullptr : &timeout);
+    WakeList wakes;
+    for (int i = 0; i < n; ++i) {
+      const epoll_event& event = events[static_cast<std::size_t>(i)];
+      if (event.data.ptr == &event_ || event.data.ptr == &timer_) {
+        drain(static_cast<UniqueFd*>(event.data.ptr)->get());
+      } else {
+        static_cast<Registration*>(event.data.ptr)->source.ready(bits_of(event.events), wakes);
+      }
+    }
+  }
+
+  void interrupt() noexcept override {
+    const int saved = errno;
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto n = ::write(event_.get(), &one, sizeof one);  // full is fine too
+    errno = saved;
+  }
+
+  int poll_fd(Instant deadline) override {
+    if (!timer_) {
+      timer_ = checked_fd(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
+                          "timerfd_create");
+      add(timer_.get(), &timer_);
+    }
+    itimerspec when{};  // zero disarms
+    if (!deadline.is_never()) {
+      when.it_value = to_timespec(std::max(deadline - Instant{}, Duration(1)));
+    }
+    ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+    return epoll_.get();
+  }
+
+  void watch(Source& source) override {
+    use();
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+    event.data.ptr = &watched_.add(source);
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, source.fd(), &event) == 0) return;
+    const int error = errno;
+    delete watched_.remove(source);
+    throw_sys_error(-error, "watching descriptor " + std::to_string(source.fd()));
+  }
+
+  void unwatch(Source& source) noexcept override {
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, source.fd(), nullptr);
+    Registration* registration = watched_.remove(source);
+    if (registration == nullptr) return;
+    std::lock_guard guard(graves_lock_);
+    graves_.push_back(*registration);
+  }
+
+ private:
+  void add(int fd, UniqueFd* tag) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.ptr = tag;
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+      throw_sys_error(-errno, "epoll_ctl");
+    }
+  }
+
+  template <std::size_t N>
+  int wait_for_events(std::array<epoll_event, N>& events, const timespec* limit) noexcept {
+    // epoll_pwait2 (Linux 5.11) waits to the nanosecond; where it is missing, round up to
+    // milliseconds.
+    if (has_pwait2_) {
+      const int n = ::epoll_pwait2(epoll_.get(), events.data(), N, limit, nullptr);
+      if (n >= 0 || errno != ENOSYS) return n;
+      has_pwait2_ = false;
+    }
+    const auto ms =
+        limit == nullptr ? -1 : limit->tv_sec * 1000 + (limit->tv_nsec + 999999) / 1000000;
+    return ::epoll_wait(epoll_.get(), events.data(), N,
+                        static_cast<int>(std::min<long>(ms, 24L * 3600 * 1000)));
+  }
+
+  static void drain(int fd) noexcept {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto n = ::read(fd, &count, sizeof count);
+  }
+
+  void clear_graves() noexcept {
+    for (;;) {
+      Registration* buried = nullptr;
+      {
+        std::lock_guard guard(graves_lock_);
+        buried = graves_.pop_front();
+      }
+      if (buried == nullptr) return;
+      delete buried;
+    }
+  }
+
+  const std::string why_;
+  const UniqueFd epoll_;
+  UniqueFd event_;
+  UniqueFd timer_;
+  bool has_pwait2_ = true;
+  Spinlock graves_lock_;
+  List<Registration> graves_;  // under graves_lock_: unwatched, to be deleted by wait()
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_epoll_kernel(const KernelOptions& options, std::string why) {
+  return std::make_unique<EpollKernel>(options, std::move(why));
+}
+
+}  // namespace weft::io

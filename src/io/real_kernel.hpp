@@ -1,0 +1,100 @@
+// What the kernels of the real machine have in common: its clock, its World, threads for jobs, and
+// the sources they watch.
+#pragma once
+
+#include <weft/base/unique_fd.hpp>
+#include <weft/io/kernel.hpp>
+#include <weft/io/source.hpp>
+
+#include "io/clock.hpp"
+#include "io/job_pool.hpp"
+
+namespace weft::io {
+
+/// One watch of one source. Events point at this: it lives until no event can name it any more,
+/// which may be after the source is watched by another kernel.
+struct Registration : ListNode<> {
+  explicit Registration(Source& watched) noexcept : source(watched) { source.retain(); }
+  ~Registration() { source.release(); }
+  Source& source;
+};
+
+/// All watches of a kernel. Any thread.
+class Watched {
+ public:
+  Registration& add(Source& source) {
+    auto* registration = new Registration(source);
+    source.registration = registration;
+    std::lock_guard guard(lock_);
+    all_.push_back(*registration);
+    return *registration;
+  }
+  /// The caller deletes it; null if clear() has been here first and will.
+  [[nodiscard]] Registration* remove(Source& source) noexcept {
+    auto* registration = static_cast<Registration*>(source.registration);
+    std::lock_guard guard(lock_);
+    if (!registration->linked()) return nullptr;
+    registration->unlink();
+    return registration;
+  }
+  /// Does anybody wait for one of them?
+  [[nodiscard]] bool awaited() noexcept {
+    std::lock_guard guard(lock_);
+    for (Registration* r = all_.front(); r != nullptr; r = all_.next(*r)) {
+      if (r->source.awaited()) return true;
+    }
+    return false;
+  }
+  /// The kernel goes away. No event may come any more.
+  void clear(Kernel& kernel) noexcept {
+    for (;;) {
+      Registration* registration = nullptr;
+      {
+        std::lock_guard guard(lock_);
+        registration = all_.pop_front();
+      }
+      if (registration == nullptr) return;
+      registration->source.lose_kernel(kernel);
+      delete registration;
+    }
+  }
+
+ private:
+  Spinlock lock_;
+  List<Registration> all_;
+};
+
+class RealKernel : public Kernel {
+ public:
+  explicit RealKernel(const KernelOptions& options)
+      : pool_(options.most_threads, options.most_queued) {}
+
+  Instant now() noexcept final { return monotonic_now(); }
+  Duration patience() const noexcept final { return std::chrono::milliseconds(100); }
+  std::shared_ptr<World> world() final { return machine(); }
+  bool expects() noexcept override { return watched_.awaited() || pool_.pending() > 0; }
+  bool outside_may_wake() noexcept override {
+    return expects() || other_threads() > pool_.threads();
+  }
+  using Kernel::start;
+  void start(Job& job) override {
+    use();
+    pool_.start(job);
+  }
+
+ protected:
+  Watched watched_;
+  JobPool pool_;
+};
+
+[[nodiscard]] UniqueFd checked_fd(int fd, const char* what);
+
+[[nodiscard]] std::unique_ptr<Kernel> make_epoll_kernel(const KernelOptions& options,
+                                                        std::string why);
+/// Throws std::system_error.
+[[nodiscard]] std::unique_ptr<Kernel> make_uring_kernel(const KernelOptions& options,
+                                                        std::string why);
+/// Empty if io_uring works here; else why not.
+[[nodiscard]] std::string probe_uring();
+
+}  // namespace weft::io
