@@ -1,8 +1,10 @@
 # bench/**/<name>_bench.cpp becomes bench_<name>, a Google Benchmark program.
 # bench/**/<name>_prog.cpp becomes prog_<name>, a plain program that prints its own figures.
+# bench/net/*.cpp together become bench_echo, a plain program as well.
 
 file(GLOB_RECURSE weft_bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*_bench.cpp)
 file(GLOB_RECURSE weft_bench_programs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*_prog.cpp)
+list(FILTER weft_bench_sources EXCLUDE REGEX "/bench/net/")
 
 find_package(benchmark QUIET)
 if(weft_bench_sources AND NOT benchmark_FOUND)
@@ -24,3 +26,12 @@ foreach(source IN LISTS weft_bench_sources weft_bench_programs)
     target_link_libraries(${target} PRIVATE benchmark::benchmark benchmark::benchmark_main)
   endif()
 endforeach()
+
+file(GLOB weft_echo_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/net/*.cpp)
+weft_add_program(bench_echo ${weft_echo_sources})
+target_include_directories(bench_echo PRIVATE
+  ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/bench)
+if(weft_has_uring)
+  target_link_libraries(bench_echo PRIVATE Liburing::Liburing)
+  target_compile_definitions(bench_echo PRIVATE WEFT_BENCH_URING)
+endif()

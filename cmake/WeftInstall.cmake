@@ -9,6 +9,15 @@ install(TARGETS weft EXPORT weftTargets
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.hpp")
 
+# A static library leaves it to its users to link what it needs.
+set(weft_users_need_uring OFF)
+set(weft_pc_libs "")
+get_target_property(weft_type weft TYPE)
+if(weft_has_uring AND weft_type STREQUAL "STATIC_LIBRARY")
+  set(weft_users_need_uring ON)
+  set(weft_pc_libs " -luring")
+endif()
+
 set(weft_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
 install(EXPORT weftTargets NAMESPACE weft:: DESTINATION ${weft_package_dir})
 configure_package_config_file(
@@ -20,6 +29,9 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/weftConfigVersion.cmake
 install(FILES
   ${PROJECT_BINARY_DIR}/weftConfig.cmake ${PROJECT_BINARY_DIR}/weftConfigVersion.cmake
   DESTINATION ${weft_package_dir})
+if(weft_users_need_uring)
+  install(FILES ${PROJECT_SOURCE_DIR}/cmake/FindLiburing.cmake DESTINATION ${weft_package_dir})
+endif()
 
 # weft.pc finds its prefix from where it lies, so an installed tree can be moved.
 set(weft_pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,8 +1,19 @@
 /// All of weft. See README.md for the tour; each header opens with what it is for.
 #pragma once
 
+#include <weft/io/blocking.hpp>
+#include <weft/io/buffered.hpp>
 #include <weft/io/fd.hpp>
+#include <weft/io/file.hpp>
 #include <weft/io/kernel.hpp>
+#include <weft/io/pipe.hpp>
+#include <weft/io/process.hpp>
+#include <weft/io/signals.hpp>
+#include <weft/net/address.hpp>
+#include <weft/net/resolve.hpp>
+#include <weft/net/tcp.hpp>
+#include <weft/net/udp.hpp>
+#include <weft/net/unix.hpp>
 #include <weft/sched/inline.hpp>
 #include <weft/sched/loop.hpp>
 #include <weft/sync/channel.hpp>

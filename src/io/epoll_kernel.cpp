@@ -21,7 +21,10 @@ namespace {
 
 std::uint32_t bits_of(std::uint32_t events) noexcept {
   std::uint32_t bits = 0;
-  if ((events & (EPOLLIN | EPOLLPRI)) != 0) bits |= Source::readable;
+  if ((events & EPOLLIN) != 0) bits |= Source::readable;
+  // Urgent data: reads stop short at its mark though there is more. So it counts as what no short
+  // read uses up.
+  if ((events & EPOLLPRI) != 0) bits |= Source::readable | Source::read_end;
   if ((events & EPOLLOUT) != 0) bits |= Source::writable;
   if ((events & EPOLLRDHUP) != 0) bits |= Source::readable | Source::read_end;
   if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
@@ -87,7 +90,7 @@ class EpollKernel final : public RealKernel {
   void watch(Source& source) override {
     use();
     epoll_event event{};
-    event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+    event.events = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP | EPOLLET;
     event.data.ptr = &watched_.add(source);
     if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, source.fd(), &event) == 0) return;
     const int error = errno;
@@ -97,10 +100,11 @@ class EpollKernel final : public RealKernel {
 
   void unwatch(Source& source) noexcept override {
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, source.fd(), nullptr);
-    Registration* registration = watched_.remove(source);
-    if (registration == nullptr) return;
+    // One step: the destructor finds the registration either watched or buried, and by taking the
+    // same lock waits until we have let go of the kernel.
     std::lock_guard guard(graves_lock_);
-    graves_.push_back(*registration);
+    Registration* registration = watched_.remove(source);
+    if (registration != nullptr) graves_.push_back(*registration);
   }
 
  private:
@@ -115,11 +119,11 @@ class EpollKernel final : public RealKernel {
 
   template <std::size_t N>
   int wait_for_events(std::array<epoll_event, N>& events, const timespec* limit) noexcept {
-    // epoll_pwait2 (Linux 5.11) waits to the nanosecond; where it is missing, round up to
-    // milliseconds.
+    // epoll_pwait2 (Linux 5.11) waits to the nanosecond; where it is missing, or forbidden by a
+    // filter that does not know it, round up to milliseconds.
     if (has_pwait2_) {
       const int n = ::epoll_pwait2(epoll_.get(), events.data(), N, limit, nullptr);
-      if (n >= 0 || errno != ENOSYS) return n;
+      if (n >= 0 || (errno != ENOSYS && errno != EPERM)) return n;
       has_pwait2_ = false;
     }
     const auto ms =

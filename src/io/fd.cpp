@@ -111,9 +111,9 @@ Fd adopt_fd(int fd) {
   if (flags < 0 || ::fstat(fd, &status) != 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
     throw_sys_error(-errno, "taking over descriptor " + std::to_string(fd));
   }
-  const auto kind = S_ISSOCK(status.st_mode)   ? Source::Kind::socket
-                    : S_ISFIFO(status.st_mode) ? Source::Kind::pipe
-                                               : Source::Kind::other;
+  // Not Kind::pipe for a pipe: it may be one that keeps its writes apart, so that a short read says
+  // nothing; that cannot be seen from the reading end.
+  const auto kind = S_ISSOCK(status.st_mode) ? Source::Kind::socket : Source::Kind::other;
   return Fd(machine(), fd, kind);
 }
 

@@ -1,112 +1,169 @@
 #include "io/job_pool.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <string>
+#include <system_error>
 
 #include <pthread.h>
 
 namespace weft::io {
 
 namespace {
-constexpr std::chrono::seconds idle_limit{5};
+
+/// Threads made while it lives get no signals, which are for the program's own threads; except for
+/// those a thread brings upon itself, which cannot wait.
+class NoSignals {
+ public:
+  NoSignals() noexcept {
+    sigset_t most;
+    ::sigfillset(&most);
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) {
+      ::sigdelset(&most, own);
+    }
+    ::pthread_sigmask(SIG_SETMASK, &most, &before_);
+  }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+  ~NoSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+bool any_awaited(const List<Job>& jobs) noexcept {
+  for (const Job* job = jobs.front(); job != nullptr; job = jobs.next(*job)) {
+    if (!job->orphaned()) return true;
+  }
+  return false;
 }
 
+void complete_all(List<Job>& jobs) noexcept {
+  while (Job* job = jobs.pop_front()) job->complete();
+}
+
+}  // namespace
+
 void JobPool::start(Job& job) {
-  std::unique_lock lock(mutex_);
-  join_ended(lock);
-  if (queued_ >= idle_ && threads_ < most_threads_) {
-    try {
-      add_thread();
-    } catch (...) {
-      if (threads_ == 0) throw;  // the others will get to it
+  List<Job> orphans;
+  bool taken = false;
+  {
+    const std::lock_guard guard(mutex_);
+    add_thread_if_needed();
+    if (full()) take_orphans(orphans);
+    if (!full()) {
+      queue_.push_back(job);
+      ++queued_;
+      taken = true;
     }
   }
-  if (queued_ >= most_queued_ + idle_) {
-    throw Overloaded("too much blocking work: " + std::to_string(threads_) + " threads and " +
-                     std::to_string(queued_) +
-                     " jobs waiting; retry later, or raise KernelOptions::most_threads or "
+  complete_all(orphans);
+  if (!taken) {
+    throw Overloaded("too much blocking work: all " + std::to_string(most_threads_) +
+                     " threads are at it and " + std::to_string(most_queued_) +
+                     " jobs wait; retry later, or raise KernelOptions::most_threads or "
                      "most_queued");
   }
-  queue_.push_back(job);
-  ++queued_;
   wake_.notify_one();
 }
 
-void JobPool::add_thread() {
-  // Signals are for the program's own threads.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+// A thread that is free, or about to be, takes one of the queued jobs; those do not count.
+bool JobPool::full() const noexcept {
+  return queued_ >= most_queued_ + idle_ + coming_;
+}
+
+void JobPool::add_thread_if_needed() {
+  if (queued_ < idle_ + coming_ || threads_.size() == most_threads_) return;
   try {
-    all_.reserve(all_.size() + 1);
-    ended_.reserve(all_.size() + 1);
-    all_.emplace_back([this] { work(); });
-    ++threads_;
-  } catch (...) {
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
+    threads_.reserve(threads_.size() + 1);
+    const NoSignals no_signals;
+    threads_.emplace_back([this] { work(); });
+    ++coming_;
+  } catch (const std::system_error& error) {
+    if (!threads_.empty()) return;  // the others will get to it
+    throw std::system_error(error.code(), "starting a thread for blocking work");
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void JobPool::take_orphans(List<Job>& orphans) noexcept {
+  for (Job* job = queue_.front(); job != nullptr;) {
+    Job* const next = queue_.next(*job);
+    if (job->orphaned()) {
+      job->unlink();
+      --queued_;
+      orphans.push_back(*job);
+    }
+    job = next;
+  }
 }
 
 void JobPool::work() {
+  ::pthread_setname_np(::pthread_self(), "weft-blocking");
   std::unique_lock lock(mutex_);
-  for (;;) {
-    Job* job = queue_.pop_front();
-    if (job == nullptr) {
-      if (closing_) break;
-      ++idle_;
-      const bool told =
-          wake_.wait_for(lock, idle_limit, [this] { return closing_ || !queue_.empty(); });
-      --idle_;
-      if (!told) break;
-      continue;
-    }
-    --queued_;
-    ++running_;
+  --coming_;
+  while (Job* job = next_job(lock)) {
+    running_.push_back(*job);
     lock.unlock();
     if (!job->orphaned()) job->run();
+    lock.lock();
+    job->unlink();
+    job->retain();  // what dies with it dies without the lock
     job->complete();
-    lock.lock();
-    --running_;
-  }
-  --threads_;
-  ended_.push_back(std::this_thread::get_id());
-}
-
-void JobPool::join_ended(std::unique_lock<std::mutex>& lock) {
-  while (!ended_.empty()) {
-    const auto id = ended_.back();
-    ended_.pop_back();
-    const auto at = std::ranges::find(all_, id, &std::thread::get_id);
-    std::thread thread = std::move(*at);
-    all_.erase(at);
+    ++coming_;  // who has just been told may count on this thread for the next job
     lock.unlock();
-    thread.join();
+    job->release();
     lock.lock();
+    --coming_;
   }
+  if (!closing_) leave(lock);
 }
 
-std::size_t JobPool::pending() {
-  const std::lock_guard guard(mutex_);
-  return queued_ + running_;
+// Null: there was nothing to do for long, or there will never be.
+Job* JobPool::next_job(std::unique_lock<std::mutex>& lock) {
+  while (queue_.empty()) {
+    if (closing_) return nullptr;
+    ++idle_;
+    const bool told =
+        wake_.wait_for(lock, idle_limit_, [this] { return closing_ || !queue_.empty(); });
+    --idle_;
+    if (!told) return nullptr;
+  }
+  --queued_;
+  return queue_.pop_front();
 }
 
-std::size_t JobPool::threads() {
+// The calling thread ends by itself. It joins the one that did so before it, so that one at most is
+// left to be joined, and no worker ever waits for a thread's end.
+void JobPool::leave(std::unique_lock<std::mutex>& lock) {
+  const auto self = std::ranges::find(threads_, std::this_thread::get_id(), &std::thread::get_id);
+  std::thread before = std::exchange(left_, std::move(*self));
+  threads_.erase(self);
+  lock.unlock();
+  if (before.joinable()) before.join();
+}
+
+bool JobPool::awaited() {
   const std::lock_guard guard(mutex_);
-  return all_.size();
+  return any_awaited(running_) || any_awaited(queue_);
+}
+
+std::size_t JobPool::idle() {
+  const std::lock_guard guard(mutex_);
+  return idle_;
 }
 
 JobPool::~JobPool() {
+  List<Job> dropped;
   {
     const std::lock_guard guard(mutex_);
-    closing_ = true;
-    wake_.notify_all();
+    closing_ = true;  // from here on threads leave all of this alone
+    dropped.take_all(queue_);
+    queued_ = 0;
   }
-  for (std::thread& thread : all_) thread.join();
+  wake_.notify_all();
+  complete_all(dropped);
+  for (std::thread& thread : threads_) thread.join();
+  if (left_.joinable()) left_.join();
 }
 
 }  // namespace weft::io

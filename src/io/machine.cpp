@@ -143,6 +143,7 @@ SysResult Machine::send_file(int to, int from, std::int64_t& offset, std::size_t
 }
 
 SysResult Machine::close(int fd) noexcept {
+  end_signals(fd);
   // Never repeated: on Linux the number is free even if it was interrupted.
   const int saved = errno;
   const SysResult result = ::close(fd) == 0 ? 0 : -errno;

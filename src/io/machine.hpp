@@ -1,5 +1,5 @@
 // The real World: the system calls themselves. Split by subject: machine.cpp (sockets, pipes),
-// machine_process.cpp (children, signals), machine_files.cpp (what takes long).
+// machine_process.cpp (children), machine_signals.cpp, machine_files.cpp (what takes long).
 #pragma once
 
 #include <weft/io/slow_call.hpp>
@@ -27,13 +27,17 @@ class Machine final : public World {
   SysResult send_file(int to, int from, std::int64_t& offset, std::size_t count) override;
   SysResult close(int fd) noexcept override;
   SysResult spawn(const ChildSpec& spec, int& handle) override;
-  SysResult reap(int handle, int& status) override;
+  SysResult reap(int handle, int& status, Reap how) override;
   SysResult signal(int handle, int signal_number) override;
+  SysResult signal_group(int process_id, int signal_number) override;
   SysResult open_signals(std::span<const int> signals) override;
   void random(std::span<std::byte> out) override;
   std::int64_t wall_clock() noexcept override;
   void call(SlowCall& call) noexcept override;
 };
+
+/// If open_signals() gave out `fd`: nothing is written to it any more. Before it is closed.
+void end_signals(int fd) noexcept;
 
 /// Makes a system call until it is not interrupted; minus errno if it failed. Leaves errno alone.
 template <class Call>

@@ -17,6 +17,15 @@ struct Registration : ListNode<> {
   explicit Registration(Source& watched) noexcept : source(watched) { source.retain(); }
   ~Registration() { source.release(); }
   Source& source;
+
+  /// What the kernel on io_uring knows of a repeated poll; see there.
+  struct Poll {
+    std::uintptr_t home = 0;     // the thread that submitted it
+    bool in_flight = false;      // completions will come, the last of them without F_MORE
+    bool ending = false;         // it has been told to end
+    bool unwatched = false;      // and must not begin again
+    bool ended_already = false;  // the last completion was a last one
+  } poll;
 };
 
 /// All watches of a kernel. Any thread.
@@ -72,9 +81,11 @@ class RealKernel : public Kernel {
   Instant now() noexcept final { return monotonic_now(); }
   Duration patience() const noexcept final { return std::chrono::milliseconds(100); }
   std::shared_ptr<World> world() final { return machine(); }
-  bool expects() noexcept override { return watched_.awaited() || pool_.pending() > 0; }
+  bool expects() noexcept override { return watched_.awaited() || pool_.awaited(); }
   bool outside_may_wake() noexcept override {
-    return expects() || other_threads() > pool_.threads();
+    if (expects()) return true;
+    const std::size_t others = other_threads();  // before idle(): see io/job_pool.hpp
+    return others > pool_.idle();
   }
   using Kernel::start;
   void start(Job& job) override {

@@ -1,5 +1,6 @@
 #include <weft/io/source.hpp>
 
+#include <weft/base/check.hpp>
 #include <weft/task/io.hpp>
 
 #include <mutex>
@@ -21,7 +22,14 @@ Armed Source::arm(Arm& arm, Direction direction) {
   // relaxed: set under the lock we hold, or cleared by a call that has been made.
   const std::uint32_t latch = latch_.load(std::memory_order_relaxed);
   if (worth_trying(latch, direction)) return arm.claim() ? Armed::won : Armed::lost;
-  watch_by(arm.wait->io().kernel().watcher());
+  Kernel& kernel = arm.wait->io().kernel().watcher();
+  watch_by(kernel);
+  // relaxed: partner is the load in pass_on(), by somebody who is woken after this.
+  if (watcher_ != &kernel) {
+    mixed_.store(true, std::memory_order_relaxed);
+  } else if (nobody_waits()) {
+    mixed_.store(false, std::memory_order_relaxed);
+  }
   waiters(direction).push_back(arm);
   return Armed::waiting;
 }
@@ -29,29 +37,56 @@ Armed Source::arm(Arm& arm, Direction direction) {
 void Source::watch_by(Kernel& kernel) {
   if (watcher_ == &kernel) return;
   if (watcher_ != nullptr) {
-    if (!readers_.empty() || !writers_.empty()) return;
+    if (!nobody_waits()) return;
     std::exchange(watcher_, nullptr)->unwatch(*this);
   }
   kernel.watch(*this);
   watcher_ = &kernel;
 }
 
+// Somebody has stopped waiting. If the kernel that watches has none of its own here any more, it is
+// of no use to those who still wait: nobody may be running it.
+void Source::follow_waiters(WakeList& wakes) noexcept {
+  if (watcher_ == nullptr || nobody_waits()) return;
+  for (const List<Arm>* list : {&readers_, &writers_}) {
+    for (const Arm* arm = list->front(); arm != nullptr; arm = list->next(*arm)) {
+      if (&arm->wait->io().kernel().watcher() == watcher_) return;
+    }
+  }
+  std::exchange(watcher_, nullptr)->unwatch(*this);
+  const Arm& first = readers_.empty() ? *writers_.front() : *readers_.front();
+  try {
+    watch_by(first.wait->io().kernel().watcher());
+  } catch (...) {  // cannot be watched there: let them try, and meet the error themselves
+    set_latch(readable | writable);
+    wake_all(readers_, wakes);
+    wake_all(writers_, wakes);
+  }
+}
+
 void Source::disarm(Arm& arm) noexcept {
+  WakeList wakes;
   std::lock_guard guard(lock_);
   arm.unlink();
+  if (mixed_.load(std::memory_order_relaxed)) follow_waiters(wakes);  // relaxed: under the lock
 }
 
 void Source::pass_on(Direction direction) noexcept {
   // relaxed: if a change comes in after this look, ready() wakes somebody itself.
-  if (!worth_trying(latch_.load(std::memory_order_relaxed), direction)) return;
+  const bool more = worth_trying(latch_.load(std::memory_order_relaxed), direction);
+  // relaxed: whoever came while we waited did so before we were woken; who came later is not left
+  // behind by us.
+  const bool mixed = mixed_.load(std::memory_order_relaxed);
+  if (!more && !mixed) return;
   WakeList wakes;
   std::lock_guard guard(lock_);
-  wake_one(waiters(direction), wakes);
+  if (more) wake_one(waiters(direction), wakes);
+  if (mixed) follow_waiters(wakes);
 }
 
 bool Source::awaited() noexcept {
   if (!lock_.try_lock()) return true;  // somebody is at it
-  const bool somebody = !readers_.empty() || !writers_.empty();
+  const bool somebody = !nobody_waits();
   lock_.unlock();
   return somebody;
 }
@@ -73,10 +108,14 @@ void Source::wake_all(List<Arm>& waiting, WakeList& wakes) noexcept {
 
 void Source::set_latch(std::uint32_t bits) noexcept {
   std::uint32_t latch = latch_.load(std::memory_order_relaxed);  // relaxed: the exchange checks
-  // release: partner is the load in seen(). The number of changes may wrap into nothing.
-  while (!latch_.compare_exchange_weak(latch, (latch + one_change) | bits,
-                                       std::memory_order_release, std::memory_order_relaxed)) {
-  }
+  std::uint32_t next = 0;
+  do {
+    // The first report is of the whole state: it replaces the guess.
+    const std::uint32_t known = (latch & assumed) != 0 ? 0 : latch;
+    next = (known + one_change) | bits;  // the number of changes may wrap into nothing
+    // release: partner is the load in seen().
+  } while (!latch_.compare_exchange_weak(latch, next, std::memory_order_release,
+                                         std::memory_order_relaxed));
 }
 
 void Source::ready(std::uint32_t bits, WakeList& wakes) noexcept {
@@ -95,19 +134,10 @@ void Source::ready(std::uint32_t bits, WakeList& wakes) noexcept {
 }
 
 void Source::lose_kernel(Kernel& kernel) noexcept {
-  WakeList wakes;
   std::lock_guard guard(lock_);
   if (watcher_ != &kernel) return;
+  WEFT_CHECK(nobody_waits(), "a kernel goes away while it watches number ", fd_, " for somebody");
   watcher_ = nullptr;
-  Arm* waiting = readers_.empty() ? writers_.front() : readers_.front();
-  if (waiting == nullptr) return;
-  try {
-    watch_by(waiting->wait->io().kernel().watcher());
-  } catch (...) {  // cannot be watched there: let them try, and meet the error themselves
-    set_latch(readable | writable);
-    wake_all(readers_, wakes);
-    wake_all(writers_, wakes);
-  }
 }
 
 // Whoever waits finds the source closed, and the kernel forgets it. The descriptor is still open.

@@ -66,10 +66,13 @@ SysResult World::close(int) noexcept {
 SysResult World::spawn(const ChildSpec&, int&) {
   return unsupported;
 }
-SysResult World::reap(int, int&) {
+SysResult World::reap(int, int&, Reap) {
   return unsupported;
 }
 SysResult World::signal(int, int) {
+  return unsupported;
+}
+SysResult World::signal_group(int, int) {
   return unsupported;
 }
 SysResult World::open_signals(std::span<const int>) {

@@ -3,7 +3,6 @@
 #include <weft/task/dump.hpp>
 #include <weft/wait/perform.hpp>
 
-#include <cstdio>
 #include <utility>
 
 namespace weft {
@@ -34,7 +33,7 @@ void Inline::launch(Task& task) noexcept {
     set_current(before);
     return;
   }
-  deadlock_report_.clear();
+  deadlock_.forget();
   worker_.attach(false);
   worker_.run_on_thread(task);
   worker_.wait = nullptr;
@@ -64,7 +63,7 @@ void Inline::wait_a_little(const Task& task) {
   if (!next.is_never()) {
     kernel_->wait(next);
   } else if (nobody_will_wake(*kernel_, on_deadlock_) && woken_.load() != &task) {
-    handle_deadlock();
+    deadlock_.declare(*this);
     return;
   }
   answer_dump_request(*this);
@@ -74,19 +73,6 @@ void Inline::wait_a_little(const Task& task) {
 
 void Inline::run_nested(bool (*done)(void*), void* argument) {
   WEFT_CHECK(done(argument), "children of an inline task run inside spawn(); what is left?");
-}
-
-void Inline::handle_deadlock() {
-  std::string report = "deadlock: the thread waits and nothing can wake it\n" + dump(*this);
-  WEFT_CHECK(deadlock_report_.empty(), "a task still waits after it was cancelled for a ", report,
-             "  (a Shield that waits for something that never comes?)");
-  std::fputs(("weft: " + report).c_str(), stderr);
-  deadlock_report_ = std::move(report);
-  root().cancel_children(CancelReason::deadlock);
-}
-
-void Inline::throw_if_deadlocked() {
-  if (!deadlock_report_.empty()) throw Deadlock(std::exchange(deadlock_report_, {}));
 }
 
 void Inline::retire(Task&) noexcept {

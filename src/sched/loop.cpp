@@ -2,8 +2,6 @@
 
 #include <weft/task/dump.hpp>
 
-#include <cstdio>
-
 namespace weft {
 
 Loop::Loop(LoopOptions options)
@@ -128,18 +126,8 @@ void Loop::idle() {
   if (!next.is_never()) {
     kernel_->wait(next);
   } else if (nobody_will_wake(*kernel_, on_deadlock_) && inbox_.empty()) {
-    handle_deadlock();
+    deadlock_.declare(*this);
   }
-}
-
-void Loop::handle_deadlock() {
-  std::string report = "deadlock: " + std::to_string(live()) +
-                       " task(s) wait and nothing can wake them\n" + dump(*this);
-  WEFT_CHECK(deadlock_report_.empty(), "tasks still wait after they were cancelled for a ", report,
-             "  (a Shield that waits for something that never comes?)");
-  std::fputs(("weft: " + report).c_str(), stderr);
-  deadlock_report_ = std::move(report);
-  root().cancel_children(CancelReason::deadlock);  // not the root itself: the loop stays usable
 }
 
 void Loop::ready(Task& task) noexcept {

@@ -157,6 +157,15 @@ void Task::suspend_coroutine(std::coroutine_handle<> handle, Recheck* recheck) n
   this_worker()->leave_coroutine(*this, handle, true);
 }
 
+void Task::requeue_coroutine(std::coroutine_handle<> handle, Recheck* recheck) noexcept {
+  recheck_ = recheck;
+  this_worker()->leave_coroutine(*this, handle, false);
+}
+
+void Task::give_way() {
+  if (flow() == Flow::fiber) yield();
+}
+
 void Task::resume() noexcept {
   to_state(TaskState::ready);
   io_.ready(*this);

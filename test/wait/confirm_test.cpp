@@ -147,4 +147,23 @@ EVERYWHERE(Confirm, ReadyAtOnceNeedsNoSuspension) {
   EXPECT_EQ(counter.armed, 0);
 }
 
+CONCURRENT(Confirm, C25_AlwaysReadyStillGivesWay) {
+  Counter counter;
+  counter.goods = 1'000'000;
+  Scope scope;
+  int others = 0;
+  auto other = here.spawn(scope, [&]() -> Coro<> {
+    for (;;) {
+      co_await next_turn();
+      ++others;
+    }
+  });
+  for (int i = 0; i < 6'400; ++i) co_await counter.take_op(1);
+  EXPECT_EQ(counter.armed, 0);
+  EXPECT_GE(others, 90);
+  EXPECT_LE(others, 110);
+  other.cancel();
+  co_await other.join_op();
+}
+
 }  // namespace

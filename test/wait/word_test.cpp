@@ -18,6 +18,8 @@ class TestWait final : public Wait {
 
   void suspend() override {}
   void suspend_coroutine(std::coroutine_handle<>, Recheck*) noexcept override {}
+  void give_way() override {}
+  void requeue_coroutine(std::coroutine_handle<>, Recheck*) noexcept override {}
   void resume() noexcept override {
     resumed.fetch_add(1);
     if (on_resume != nullptr) on_resume(*this);

@@ -11,10 +11,22 @@ int example_pingpong_main();
 int example_timeout_main();
 int example_both_kinds_main();
 int example_cancel_tree_main();
+int example_echo_main(int argc, char** argv);
+int example_chat_main(int argc, char** argv);
+int example_proxy_main(int argc, char** argv);
+int example_follow_main(int argc, char** argv);
 
 namespace weft::cli {
 
 namespace {
+
+/// Examples that also take arguments show something by themselves when there are none.
+template <int (*Main)(int, char**)>
+int without_arguments() {
+  char name[] = "weft";
+  char* arguments[] = {name, nullptr};
+  return Main(1, arguments);
+}
 
 struct Example {
   const char* name;
@@ -33,6 +45,14 @@ constexpr std::array examples{
             &example_both_kinds_main},
     Example{"cancel_tree", "One failure stops its siblings; they clean up; the rest goes on.",
             &example_cancel_tree_main},
+    Example{"echo", "A burst of 100 clients (coroutines) at a TCP server (fibers), on loopback.",
+            &without_arguments<&example_echo_main>},
+    Example{"proxy", "Bytes both ways through a TCP proxy; half closes are passed on.",
+            &without_arguments<&example_proxy_main>},
+    Example{"chat", "All hear what one says; somebody who does not read stalls nobody.",
+            &without_arguments<&example_chat_main>},
+    Example{"follow", "Follows a growing file through truncation and rotation.",
+            &without_arguments<&example_follow_main>},
 };
 constexpr const char* figures_name = "figures";
 

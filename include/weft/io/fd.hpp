@@ -115,11 +115,18 @@ class ReadyOp {
     if (held_) source_->release();
   }
   ObjectId object() const noexcept { return source_->id(); }
-  bool try_now() const noexcept { return Source::worth_trying(source_->seen(), direction); }
+  bool try_now() const noexcept {
+    const std::uint32_t seen = source_->seen();
+    return (seen & Source::assumed) == 0 && Source::worth_trying(seen, direction);
+  }
   Armed arm(Arm& arm) {
     if (!held_) {
       source_->retain();
       held_ = true;
+    }
+    // A guess is not enough here: without it, the kernel is asked.
+    if (const std::uint32_t seen = source_->seen(); (seen & Source::assumed) != 0) {
+      source_->would_block(seen, direction);
     }
     return source_->arm(arm, direction);
   }

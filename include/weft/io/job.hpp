@@ -15,7 +15,7 @@
 
 #include <weft/base/list.hpp>
 #include <weft/base/spinlock.hpp>
-#include <weft/wait/op.hpp>
+#include <weft/wait/perform.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -92,6 +92,7 @@ class JobRef {
   }
   J* operator->() const noexcept { return job_; }
   J& operator*() const noexcept { return *job_; }
+  explicit operator bool() const noexcept { return job_ != nullptr; }
 
  private:
   J* job_ = nullptr;
@@ -110,10 +111,32 @@ class JobOp {
   Armed arm(Arm& arm) { return job_->arm(arm); }
   void disarm(Arm& arm) noexcept { job_->disarm(arm); }
   Result take() { return finish_(*job_); }
+  /// Does the job on the calling thread, as a kernel would; then take().
+  void run_here() noexcept {
+    job_->retain();
+    job_->run();
+    job_->complete();
+  }
 
  private:
   JobRef<J> job_;
   Finish finish_;
 };
+
+/// Operations that a thread which may block can simply do.
+template <class O>
+concept JobLike = Op<O> && requires(O op) { op.run_here(); };
+
+/// perform() of a job. On a plain thread, which may block, it is done there and then.
+template <JobLike O>
+ResultOf<O> perform(O op) {
+  const Current* here = current();
+  if (here == nullptr || here->wait == nullptr) {
+    op.run_here();
+    return op.take();
+  }
+  here->wait->throw_if_cancelled();
+  return detail::wait_for(*here->wait, op);
+}
 
 }  // namespace weft

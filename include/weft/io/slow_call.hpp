@@ -56,6 +56,9 @@ struct SlowCall final : Job {
 
   const Code code;
   const std::shared_ptr<World> world;
+  /// Lives as long as the call: whoever keeps `fd` open. A call that nobody waits for any more must
+  /// not find its number closed, or worse, in use again for another file.
+  std::shared_ptr<const void> keeps;
   int fd = -1;
   int flags = 0;
   unsigned mode = 0;

@@ -17,7 +17,9 @@
 /// enter() and leave(). A reused number has a new Source, so it never wakes an old waiter.
 ///
 /// A source is watched by one kernel at a time: that of the first task that had to wait. A waiter
-/// on another Io moves it there if nobody else is waiting, and otherwise is served by the first.
+/// on another Io moves it there if nobody else is waiting, and otherwise is served by the first, as
+/// long as somebody waits there. (Then that kernel may be one that is not run any more; so the
+/// watch follows those who still wait.)
 ///
 /// Any thread may call any member.
 #pragma once
@@ -43,6 +45,7 @@ class Source {
     writable = 2,
     read_end = 4,   // the peer will send no more: reads never block again
     write_end = 8,  // error or hang-up: nothing blocks again
+    assumed = 16,   // nothing has been reported yet: the bits are a guess, to be tried
   };
   enum class Kind : std::uint8_t { tcp, socket, pipe, other };
 
@@ -118,8 +121,8 @@ class Source {
 
   /// `bits` have become true.
   void ready(std::uint32_t bits, WakeList& wakes) noexcept;
-  /// The kernel that watches it goes away: it will be watched again when somebody waits. Waiters of
-  /// other kernels are moved to theirs.
+  /// The kernel goes away: the source will be watched again when somebody waits. Nobody does now:
+  /// the kernel's own tasks have ended, and to others the watch has followed.
   void lose_kernel(Kernel& kernel) noexcept;
   /// The watching kernel's own, under our lock: what it knows this source by.
   void* registration = nullptr;
@@ -149,12 +152,14 @@ class Source {
   static void wake_all(List<Arm>& waiting, WakeList& wakes) noexcept;
   static void wake_one(List<Arm>& waiting, WakeList& wakes) noexcept;
   void set_latch(std::uint32_t bits) noexcept;
+  [[nodiscard]] bool nobody_waits() const noexcept { return readers_.empty() && writers_.empty(); }
   void watch_by(Kernel& kernel);
+  void follow_waiters(WakeList& wakes) noexcept;
   void leave_kernel_and_waiters() noexcept;
   void close_number() noexcept { world_->close(fd_); }
 
   static constexpr std::uint32_t closed_bit = 1U << 31;
-  static constexpr std::uint32_t one_change = 16;  // above the bits
+  static constexpr std::uint32_t one_change = 32;  // above the bits
 
   const std::shared_ptr<World> world_;
   const ObjectId id_ = new_object_id();
@@ -163,12 +168,14 @@ class Source {
   std::atomic<std::uint32_t> refs_{1};
   std::atomic<std::uint32_t> users_{0};  // calls in progress | closed_bit
   // Optimistic at first: a call is tried before anybody asks the kernel to watch.
-  std::atomic<std::uint32_t> latch_{readable | writable};
+  std::atomic<std::uint32_t> latch_{readable | writable | assumed};
 
   Spinlock lock_;
   Kernel* watcher_ = nullptr;  // under lock_, like the lists
   List<Arm> readers_;
   List<Arm> writers_;
+  std::atomic<bool> mixed_{
+      false};  // written under lock_: some wait on other Ios than the watcher's
 };
 
 }  // namespace weft

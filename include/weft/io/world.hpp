@@ -41,11 +41,17 @@ using SysResult = long;
 /// How to start a child process.
 struct ChildSpec {
   std::vector<std::string> arguments;    // [0] is the program, looked for in PATH if without '/'
-  std::vector<std::string> environment;  // KEY=VALUE
+  std::vector<std::string> environment;  // KEY=VALUE, or KEY: taken out
   bool inherit_environment = true;       // then `environment` adds and replaces
   std::string directory;                 // empty: ours
-  int fds[3] = {-1, -1, -1};             // of ours, to become 0, 1, 2; -1: inherit
   bool new_group = false;                // its own process group, so that it can be signalled whole
+
+  static constexpr int inherit = -1;
+  static constexpr int null = -2;
+  static constexpr int same_as_output = -3;  // of fds[2]
+  /// Descriptors of ours that become 0, 1 and 2 of the child, or one of the above. They are made
+  /// blocking, as programs expect; so they are the child's from now on, and ours only to close.
+  int fds[3] = {inherit, inherit, inherit};
 };
 
 class World {
@@ -80,11 +86,17 @@ class World {
   // Processes and signals
 
   /// Fills in a descriptor that becomes readable when the child has ended; gives its process id.
+  /// Takes as long as finding and loading the program: not for workers.
   [[nodiscard]] virtual SysResult spawn(const ChildSpec& spec, int& handle);
-  /// EAGAIN while it runs; then how it ended, as for waitpid(). Once.
-  virtual SysResult reap(int handle, int& status);
+  /// EAGAIN while it runs, or waits for its end; then how it ended, as for waitpid(). Once.
+  enum class Reap : std::uint8_t { look, wait };
+  virtual SysResult reap(int handle, int& status, Reap how);
   virtual SysResult signal(int handle, int signal_number);
-  /// A descriptor from which the numbers of arriving signals can be read, one byte each.
+  /// To all of a child's new_group. The child must not have been reaped: then its number may be
+  /// another's.
+  virtual SysResult signal_group(int process_id, int signal_number);
+  /// A descriptor from which the numbers of arriving signals can be read, one byte each, until it
+  /// is closed. EINVAL: one of them cannot be caught, or is the mark of a fault.
   [[nodiscard]] virtual SysResult open_signals(std::span<const int> signals);
 
   // Chance, and the time of day

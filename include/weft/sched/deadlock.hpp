@@ -5,8 +5,11 @@
 
 #include <cstdint>
 #include <stdexcept>
+#include <string>
 
 namespace weft {
+
+class Io;
 
 enum class OnDeadlock : std::uint8_t {
   automatic,  // fail if the process has no other thread, else wait
@@ -23,6 +26,19 @@ enum class OnDeadlock : std::uint8_t {
 class Deadlock : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+/// What an engine found, until it can throw it.
+class DeadlockFound {
+ public:
+  /// Reports who waits for what on stderr, and cancels the engine's tasks (not its root: it stays
+  /// usable). A second one before the first was thrown is a task that will not be cancelled: fatal.
+  void declare(Io& io);
+  void throw_if_any();
+  void forget() noexcept { report_.clear(); }
+
+ private:
+  std::string report_;
 };
 
 }  // namespace weft

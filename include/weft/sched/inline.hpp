@@ -33,7 +33,7 @@ class Inline final : public Io {
   template <class F>
   auto run(F f) {
     auto handle = spawn(std::move(f), {.name = "main"});
-    throw_if_deadlocked();
+    deadlock_.throw_if_any();
     return handle.get();
   }
 
@@ -58,15 +58,13 @@ class Inline final : public Io {
 
  private:
   void wait_a_little(const Task& task);
-  void handle_deadlock();
-  void throw_if_deadlocked();
 
   std::unique_ptr<Kernel> kernel_;
   const OnDeadlock on_deadlock_;
   Timeline timeline_;
   Worker worker_;
   Rng rng_{1};
-  std::string deadlock_report_;
+  DeadlockFound deadlock_;
   std::atomic<Task*> woken_{nullptr};  // the blocked task, when it may go on
 };
 

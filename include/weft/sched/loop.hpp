@@ -96,14 +96,13 @@ class Loop final : public Io {
   [[nodiscard]] bool prepare_to_sleep() noexcept;
   void look_outside();
   void idle();
-  void handle_deadlock();
 
   std::unique_ptr<Kernel> kernel_;
   const OnDeadlock on_deadlock_;
   Timeline timeline_;
   LoopWorker worker_;
   Rng rng_{1};
-  std::string deadlock_report_;
+  DeadlockFound deadlock_;
   std::atomic<bool> driving_{false};
 
   Inbox inbox_;
@@ -130,7 +129,7 @@ void Loop::drive(Done done) {
       if (!done()) look_outside();
     }
   }
-  if (!deadlock_report_.empty()) throw Deadlock(std::exchange(deadlock_report_, {}));
+  deadlock_.throw_if_any();
 }
 
 /// Runs `f` on a loop of its own, from a plain thread.

@@ -95,7 +95,9 @@ class Task : public Wait, public CancelNode {
   // Waiting (see Wait)
 
   void suspend() final;
+  void give_way() final;
   void suspend_coroutine(std::coroutine_handle<> handle, Recheck* recheck) noexcept final;
+  void requeue_coroutine(std::coroutine_handle<> handle, Recheck* recheck) noexcept final;
   void resume() noexcept final;
 
   // The engine's side

@@ -14,9 +14,11 @@ namespace detail {
 
 struct NoRecheck {};
 
-/// What the engine asks of a coroutine that was woken by a hint, and the error it then met.
+/// What the engine asks of a coroutine that was woken by a hint, or has given way before it began;
+/// and the error it then met.
 struct KeptError : Recheck {
   std::exception_ptr error;
+  bool gave_way = false;
 };
 
 }  // namespace detail
@@ -29,7 +31,44 @@ class OpAwaiter : std::conditional_t<branch::hints<O>, detail::KeptError, detail
   OpAwaiter& operator=(const OpAwaiter&) = delete;
 
   bool await_ready() {
-    Wait& wait = *current()->wait;
+    Current& here = *current();
+    if constexpr (branch::hints<O>) {
+      if (here.turn_is_over()) {
+        if (here.wait->flow() == Wait::Flow::coroutine) {
+          this->gave_way = true;
+          return false;
+        }
+        here.wait->give_way();
+      }
+    }
+    return begin(*current()->wait);
+  }
+  void await_suspend(std::coroutine_handle<> handle) noexcept {
+    if constexpr (branch::hints<O>) {
+      this->really = [](Recheck& self) noexcept { return static_cast<OpAwaiter&>(self).recheck(); };
+      Wait& wait = *current()->wait;
+      if (this->gave_way) {
+        wait.requeue_coroutine(handle, this);
+      } else {
+        wait.suspend_coroutine(handle, this);
+      }
+    } else {
+      current()->wait->suspend_coroutine(handle, nullptr);
+    }
+  }
+  ResultOf<O> await_resume() {
+    if constexpr (branch::hints<O>) {
+      if (this->error) std::rethrow_exception(this->error);
+    }
+    if (polled_ != not_polled) return branch::take(op_, polled_);
+    return suspension_.finish(*current()->wait, op_);
+  }
+
+ private:
+  static constexpr std::uint16_t not_polled = 0xffff;
+
+  /// False: published, and the coroutine is to be parked.
+  bool begin(Wait& wait) {
     wait.throw_if_cancelled();
     if (const auto k = branch::poll(op_)) {
       polled_ = static_cast<std::uint16_t>(*k);
@@ -43,28 +82,14 @@ class OpAwaiter : std::conditional_t<branch::hints<O>, detail::KeptError, detail
     } while (!suspension_.settled(wait, op_));
     return true;
   }
-  void await_suspend(std::coroutine_handle<> handle) noexcept {
-    if constexpr (branch::hints<O>) {
-      this->really = [](Recheck& self) noexcept { return static_cast<OpAwaiter&>(self).recheck(); };
-      current()->wait->suspend_coroutine(handle, this);
-    } else {
-      current()->wait->suspend_coroutine(handle, nullptr);
-    }
-  }
-  ResultOf<O> await_resume() {
-    if (polled_ != not_polled) return branch::take(op_, polled_);
-    if constexpr (branch::hints<O>) {
-      if (this->error) std::rethrow_exception(this->error);
-    }
-    return suspension_.finish(*current()->wait, op_);
-  }
-
- private:
-  static constexpr std::uint16_t not_polled = 0xffff;
 
   bool recheck() noexcept {
     Wait& wait = *current()->wait;
     try {
+      if (this->gave_way) {
+        this->gave_way = false;
+        return begin(wait);
+      }
       while (!suspension_.settled(wait, op_)) {
         if (suspension_.publish(wait, op_)) return false;
       }

@@ -50,7 +50,12 @@ template <Op O>
 ResultOf<O> perform(O op) {
   Current* here = current();
   Wait* wait = here == nullptr ? nullptr : here->wait;
-  if (wait != nullptr) wait->throw_if_cancelled();
+  if (wait != nullptr) {
+    if constexpr (branch::hints<O>) {
+      if (here->turn_is_over()) wait->give_way();
+    }
+    wait->throw_if_cancelled();
+  }
   if (const auto k = branch::poll(op)) return branch::take(op, *k);
   if (wait == nullptr) return detail::wait_on_plain_thread(op);
   return detail::wait_for(*wait, op);

@@ -134,9 +134,13 @@ class Wait {
 
   /// Blocks the calling flow until somebody has committed. Only for flows that own a stack.
   virtual void suspend() = 0;
+  /// Lets everybody else who is ready run first. Only for flows that own a stack.
+  virtual void give_way() = 0;
   /// For coroutines: the engine parks this wait once the coroutine has returned to it, and later
   /// resumes `handle`, if `recheck` (may be null) agrees.
   virtual void suspend_coroutine(std::coroutine_handle<> handle, Recheck* recheck) noexcept = 0;
+  /// The same without a wait: it is resumed when everybody else who is ready has run.
+  virtual void requeue_coroutine(std::coroutine_handle<> handle, Recheck* recheck) noexcept = 0;
 
   // Called by whoever ends the wait
 
@@ -256,6 +260,12 @@ class WakeList {
 struct Current {
   Wait* wait = nullptr;           // null: between tasks
   std::coroutine_handle<> hop{};  // the coroutine to continue with, where transfer is by trampoline
+  std::uint32_t turns = 0;        // see turn_is_over()
+
+  /// Called once per operation on the outside world. A task whose socket always has more to read
+  /// would never wait, and nobody else would run: now and then it has to give way.
+  [[nodiscard]] bool turn_is_over() noexcept { return ++turns % turns_in_a_row == 0; }
+  static constexpr std::uint32_t turns_in_a_row = 64;
 };
 
 /// Null on a thread that runs no engine. Out of line, and never cached across a switch: a fiber may

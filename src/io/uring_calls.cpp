@@ -1,0 +1,140 @@
+#if defined(WEFT_HAVE_LIBURING)
+
+#include "io/uring_calls.hpp"
+
+#include "io/file_status.hpp"
+#include "io/uring_ring.hpp"
+
+#include <algorithm>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+namespace weft::io {
+
+namespace {
+
+using Code = SlowCall::Code;
+
+constexpr unsigned op_none = ~0U;
+constexpr unsigned op_ftruncate = 55;  // Linux 6.9; younger than the headers of some
+
+unsigned operation_of(Code code) noexcept {
+  switch (code) {
+    case Code::open:
+      return IORING_OP_OPENAT;
+    case Code::read:
+      return IORING_OP_READ;
+    case Code::write:
+      return IORING_OP_WRITE;
+    case Code::sync:
+      return IORING_OP_FSYNC;
+    case Code::truncate:
+      return op_ftruncate;
+    case Code::stat:
+      return IORING_OP_STATX;
+    case Code::rename:
+      return IORING_OP_RENAMEAT;
+    case Code::unlink:
+    case Code::remove_dir:
+      return IORING_OP_UNLINKAT;
+    case Code::make_dir:
+      return IORING_OP_MKDIRAT;
+    case Code::list_dir:
+    case Code::resolve:
+      return op_none;
+  }
+  return op_none;
+}
+
+// The machine does what it can at once, on the thread that submits. Copying this much is about as
+// long as a task should keep others waiting.
+constexpr std::size_t most_at_once = std::size_t{128} << 10;
+constexpr std::size_t most_bytes = std::size_t{1} << 30;  // of one call; the machine's limit is 2G
+
+// A write to a pipe that nobody reads raises a signal in the thread that does it. The machine's own
+// threads are deaf to it.
+bool may_raise_signal(int fd) noexcept {
+  struct stat status{};
+  return ::fstat(fd, &status) != 0 || !(S_ISREG(status.st_mode) || S_ISBLK(status.st_mode));
+}
+
+void prepare_transfer(io_uring_sqe* sqe, SlowCall& call) noexcept {
+  const std::size_t size = std::min(call.buffer.size(), most_bytes);
+  // An offset of -1 means the file's own position, there as here.
+  const auto offset = static_cast<std::uint64_t>(call.offset < 0 ? -1 : call.offset);
+  bool aside = size > most_at_once;
+  if (call.code == Code::read) {
+    ::io_uring_prep_read(sqe, call.fd, call.buffer.data(), static_cast<unsigned>(size), offset);
+  } else {
+    ::io_uring_prep_write(sqe, call.fd, call.buffer.data(), static_cast<unsigned>(size), offset);
+    aside = aside || may_raise_signal(call.fd);
+  }
+  if (aside) sqe->flags |= IOSQE_ASYNC;
+}
+
+}  // namespace
+
+bool fits_uring(const SlowCall& call) noexcept {
+  // Another World's calls are for it to make.
+  return call.world == machine() && uring_can(operation_of(call.code));
+}
+
+void prepare_call(io_uring_sqe* sqe, SlowCall& call, StatAnswer* answer) noexcept {
+  const char* path = call.path.c_str();
+  switch (call.code) {
+    case Code::open:
+      ::io_uring_prep_openat(sqe, AT_FDCWD, path, call.flags | O_CLOEXEC | O_NOCTTY, call.mode);
+      break;
+    case Code::read:
+    case Code::write:
+      prepare_transfer(sqe, call);
+      break;
+    case Code::sync:
+      ::io_uring_prep_fsync(sqe, call.fd, (call.flags & 1) != 0 ? IORING_FSYNC_DATASYNC : 0);
+      break;
+    case Code::truncate:
+      ::io_uring_prep_rw(op_ftruncate, sqe, call.fd, nullptr, 0,
+                         static_cast<std::uint64_t>(call.offset));
+      break;
+    case Code::stat: {
+      const StatxArguments with = statx_arguments(call);
+      ::io_uring_prep_statx(sqe, with.at, with.path, with.flags, with.mask, &answer->status);
+      break;
+    }
+    case Code::rename:
+      ::io_uring_prep_renameat(sqe, AT_FDCWD, path, AT_FDCWD, call.path2.c_str(), 0);
+      break;
+    case Code::unlink:
+      ::io_uring_prep_unlinkat(sqe, AT_FDCWD, path, 0);
+      break;
+    case Code::remove_dir:
+      ::io_uring_prep_unlinkat(sqe, AT_FDCWD, path, AT_REMOVEDIR);
+      break;
+    case Code::make_dir:
+      ::io_uring_prep_mkdirat(sqe, AT_FDCWD, path, call.mode);
+      break;
+    case Code::list_dir:
+    case Code::resolve:
+      ::io_uring_prep_nop(sqe);  // not reached: see fits_uring()
+      break;
+  }
+}
+
+bool declined(SysResult result) noexcept {
+  // EAGAIN: it would block, and the descriptor asked not to. ECANCELED: the thread that submitted
+  // it has ended; nothing has been done.
+  return result == -EAGAIN || result == -EINTR || result == -ECANCELED || result == -EOPNOTSUPP;
+}
+
+void finish_call(SlowCall& call, SysResult result, const StatAnswer* answer) noexcept {
+  call.result = result;
+  if (call.code == Code::read) {
+    call.buffer.resize(static_cast<std::size_t>(std::max(result, SysResult{0})));
+  }
+  if (answer != nullptr && result == 0) call.status = to_file_status(answer->status);
+}
+
+}  // namespace weft::io
+
+#endif  // WEFT_HAVE_LIBURING
