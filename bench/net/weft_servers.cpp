@@ -13,7 +13,9 @@ namespace weft::bench {
 
 namespace {
 
-constexpr std::size_t buffer_size = 4096;
+// Small enough that an idle fiber needs one page of stack, and an idle coroutine a small frame.
+constexpr std::size_t fiber_buffer = 1024;
+constexpr std::size_t coroutine_buffer = 448;
 
 class AcceptOp : public SourceOp<AcceptOp, Direction::read> {
  public:
@@ -28,7 +30,7 @@ class AcceptOp : public SourceOp<AcceptOp, Direction::read> {
 };
 
 void serve_fiber(const Fd& connection) {
-  std::array<std::byte, buffer_size> buffer;
+  std::array<std::byte, fiber_buffer> buffer;
   while (const std::size_t n = connection.read(buffer)) connection.write(Bytes(buffer).first(n));
 }
 
@@ -53,7 +55,7 @@ void fibers(Backend backend, int listen_fd, int stop_fd) {
 }
 
 Coro<> serve_coroutine(Fd connection) {
-  std::array<std::byte, buffer_size> buffer;
+  std::array<std::byte, coroutine_buffer> buffer;
   try {
     while (const std::size_t n = co_await connection.read_op(buffer)) {
       co_await connection.write_op(Bytes(buffer).first(n));
