@@ -55,6 +55,9 @@ class EpollKernel final : public RealKernel {
     timespec timeout{};
     if (!deadline.is_never()) timeout = time_left(deadline);
     const int n = wait_for_events(events, deadline.is_never() ? nullptr : &timeout);
+    // acquire: partner is the release in watch(). What an event points at is complete, though
+    // another thread made it and only the machine stands between us.
+    static_cast<void>(watches_.load(std::memory_order_acquire));
     WakeList wakes;
     for (int i = 0; i < n; ++i) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
@@ -92,6 +95,7 @@ class EpollKernel final : public RealKernel {
     epoll_event event{};
     event.events = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP | EPOLLET;
     event.data.ptr = &watched_.add(source);
+    watches_.fetch_add(1, std::memory_order_release);  // release: partner is the load in wait()
     if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, source.fd(), &event) == 0) return;
     const int error = errno;
     delete watched_.remove(source);
@@ -154,6 +158,7 @@ class EpollKernel final : public RealKernel {
   UniqueFd event_;
   UniqueFd timer_;
   bool has_pwait2_ = true;
+  std::atomic<std::uint32_t> watches_{0};
   Spinlock graves_lock_;
   List<Registration> graves_;  // under graves_lock_: unwatched, to be deleted by wait()
 };

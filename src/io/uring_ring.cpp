@@ -7,6 +7,7 @@
 #include "io/real_kernel.hpp"
 
 #include <array>
+#include <atomic>
 #include <bitset>
 #include <cstdio>
 #include <cstring>
@@ -32,13 +33,24 @@ int set_up(io_uring& ring, Ring::Sizes sizes, unsigned flags, io_uring_params& p
   return ::io_uring_queue_init_params(sizes.submissions, &ring, &parameters);
 }
 
+// A new ring may lie where an old one was, on another thread. The machine orders the two, and this
+// tells the compiler (and ThreadSanitizer, which does not see liburing's mappings come and go).
+std::atomic<std::uint32_t> rings_ended{0};
+
 }  // namespace
+
+Ring::~Ring() {
+  rings_ended.fetch_add(1, std::memory_order_release);  // release: partner is the load in Ring()
+  ::io_uring_queue_exit(&ring_);
+}
 
 Ring::Ring(Sizes sizes) {
   io_uring_params parameters{};
   int result = set_up(ring_, sizes, wanted_flags, parameters);
   if (result == -EINVAL) result = set_up(ring_, sizes, 0, parameters);  // interrupts, then
   if (result != 0) throw_sys_error(result, "io_uring_setup failed while setting up an Io");
+  // acquire: partner is the release in ~Ring().
+  static_cast<void>(rings_ended.load(std::memory_order_acquire));
   entries_ = parameters.sq_entries;
   completions_ = parameters.cq_entries;
   // Entries are used in the order of their places.

@@ -39,7 +39,7 @@ class Ring {
   explicit Ring(Sizes sizes);
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
-  ~Ring() { ::io_uring_queue_exit(&ring_); }
+  ~Ring();
 
   [[nodiscard]] int fd() const noexcept { return ring_.ring_fd; }
   [[nodiscard]] unsigned features() const noexcept { return ring_.features; }

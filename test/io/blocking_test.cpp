@@ -347,17 +347,23 @@ TEST(Blocking, S9_DeadlocksAreFoundThoughThreadsIdle) {
 
 TEST(Blocking, S9_WhatRunsUnobservedDelaysTheReport) {
   if (process_has_other_threads()) GTEST_SKIP() << "the process has threads of its own";
+  auto begun = std::make_shared<std::atomic<bool>>(false);
   auto ended = std::make_shared<std::atomic<bool>>(false);
-  EXPECT_THROW(on_loop({},
-                       [ended] {
-                         static_cast<void>(perform(timeout(blocking_op([ended] {
-                                                             sleep(30ms);
-                                                             *ended = true;
-                                                           }),
-                                                           1ms)));
-                         perform(never());
-                       }),
-               Deadlock);
+  auto body = [begun, ended] {
+    Scope scope;
+    auto task = scope.spawn([begun, ended] {
+      blocking([begun, ended] {
+        *begun = true;
+        sleep(30ms);
+        *ended = true;
+      });
+    });
+    while (!*begun) sleep(100us);
+    task.cancel();
+    static_cast<void>(task.join());
+    perform(never());
+  };
+  EXPECT_THROW(on_loop({}, body), Deadlock);
   EXPECT_TRUE(*ended);
 }
 

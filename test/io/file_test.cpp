@@ -314,7 +314,7 @@ class SlowWorld : public World {
       call.result = 1000;
     } else {
       call.result = closed ? -EBADF : 0;
-      saw_it_closed = saw_it_closed || closed;
+      if (closed) saw_it_closed = true;
     }
   }
   SysResult close(int fd) noexcept override {
@@ -327,8 +327,8 @@ class SlowWorld : public World {
   std::latch begun{1};
   std::latch go{1};
   std::atomic<bool> closed = false;
-  bool saw_it_closed = false;
-  int closes = 0;
+  std::atomic<bool> saw_it_closed = false;
+  std::atomic<int> closes = 0;
 };
 
 REAL(File, F9_ACancelledCallKeepsTheFileOpenUntilItEnds) {

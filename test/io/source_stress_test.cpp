@@ -8,10 +8,17 @@
 
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <deque>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 using namespace weft;
 using namespace weft::test;
@@ -288,6 +295,75 @@ TEST(SourceOnTheMachine, S3_KernelsComeAndGoWhileOthersWait) {
     real_kernels_come_and_go(backend);
     EXPECT_EQ(open_descriptors(), before);
   }
+}
+
+struct Pair {
+  Fd near, far;
+};
+
+Pair tcp_pair() {
+  World& world = *machine();
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  socklen_t size = sizeof address;
+  auto make = [&] { return static_cast<int>(world.socket(AF_INET, SOCK_STREAM, 0)); };
+  Fd listener(machine(), make(), Source::Kind::tcp);
+  check_sys(world.bind(listener.number(), any, size), "bind");
+  check_sys(world.listen(listener.number(), 1), "listen");
+  check_sys(world.name(listener.number(), World::End::local, any, &size), "name");
+  Fd far(machine(), make(), Source::Kind::tcp);
+  const SysResult begun = world.connect(far.number(), any, size);
+  EXPECT_TRUE(begun == 0 || begun == -EINPROGRESS);
+  SysResult number = -EAGAIN;
+  EXPECT_TRUE(comes_true([&] {
+    number = world.accept(listener.number(), nullptr, nullptr);
+    return number != -EAGAIN;
+  }));
+  return {Fd(machine(), static_cast<int>(number), Source::Kind::tcp), std::move(far)};
+}
+
+// A read stops at the mark of urgent data: there may be more, though it was short.
+TEST(SourceOnTheMachine, T16_UrgentDataDoesNotHideWhatFollows) {
+  auto [near, far] = tcp_pair();
+  auto put = [&](const char* text, int flags) {
+    EXPECT_EQ(::send(far.number(), text, std::strlen(text), flags),
+              static_cast<long>(std::strlen(text)));
+  };
+  make_real_loop(Backend::epoll)->run([&] {
+    std::array<std::byte, 64> buffer;
+    EXPECT_FALSE(perform(timeout(near.read_op(buffer), 1ms)).has_value());  // now it is watched
+    put("before", 0);
+    put("!", MSG_OOB);
+    put("after", 0);
+    sleep(2ms);  // one report for all of it
+    std::string text;
+    while (text.size() < 11) {
+      const auto n = perform(timeout(near.read_op(buffer), 5s));
+      EXPECT_TRUE(n.has_value()) << "after '" << text << "'";
+      if (!n) break;
+      text += as_text(Bytes(buffer).first(*n));
+    }
+    EXPECT_EQ(text, "beforeafter");
+  });
+}
+
+// A pipe of somebody else's may keep its writes apart; then a short read says nothing.
+TEST(SourceOnTheMachine, T16_AnAdoptedPipeMayHoldPackets) {
+  int fds[2];
+  ASSERT_EQ(::pipe2(fds, O_DIRECT | O_NONBLOCK | O_CLOEXEC), 0);
+  Fd in = adopt_fd(fds[0]);
+  Fd out = adopt_fd(fds[1]);
+  make_real_loop(Backend::epoll)->run([&] {
+    std::array<std::byte, 64> buffer;
+    EXPECT_FALSE(perform(timeout(in.read_op(buffer), 1ms)).has_value());
+    out.write("one");
+    out.write("more");
+    sleep(2ms);
+    EXPECT_EQ(perform(timeout(in.read_op(buffer), 5s)), 3U);
+    EXPECT_EQ(perform(timeout(in.read_op(buffer), 5s)), 4U);
+  });
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -136,7 +137,7 @@ TEST_F(SourceTest, T16_WhatComesDuringACallIsNotUsedUpByIt) {
 TEST_F(SourceTest, T16_WhoArmsLooksUnderTheLock) {
   auto first = make_loop();
   auto second = make_loop();
-  for (int trial = 0; trial < 50; ++trial) {
+  for (std::size_t trial = scaled(5, 20, 500); trial > 0; --trial) {
     auto before = start_read(*first, fd, 2);  // so that it is watched, and used up
     first->run_until_idle();
     world->supply(number, 1);
@@ -144,21 +145,27 @@ TEST_F(SourceTest, T16_WhoArmsLooksUnderTheLock) {
     auto reader = start_read(*first, fd, 2);
     std::thread arming;
     std::thread reporting;
+    std::atomic<int> there{0};
+    auto wait_for = [&](int threads) {
+      while (there < threads) std::this_thread::yield();
+      for (int i = 0; i < 20; ++i) std::this_thread::yield();  // and now it waits for the lock
+    };
     // While we hold the lock, one thread comes to arm and then another to report. Half of the time
     // the second gets the lock first.
     world->during_arm = [&](const Kernel& kernel) {
       if (&kernel == &first->kernel()) return;
-      auto wait_a_little = [] {
-        for (int i = 0; i < 300; ++i) std::this_thread::yield();
-      };
-      arming = std::thread([&] { first->run_until_idle(); });
-      wait_a_little();
+      arming = std::thread([&] {
+        ++there;
+        first->run_until_idle();
+      });
+      wait_for(1);
       reporting = std::thread([&] {
         world->supply_unseen(number, 1);
+        ++there;
         WakeList wakes;
         fd.source().ready(Source::readable, wakes);
       });
-      wait_a_little();
+      wait_for(2);
       throw_sys_error(-ENOSPC, "watching");
     };
     auto holder = start_read(*second, fd, 2);
@@ -168,7 +175,7 @@ TEST_F(SourceTest, T16_WhoArmsLooksUnderTheLock) {
     reporting.join();
     world->during_arm = {};
     first->run_until_idle();
-    ASSERT_EQ(reader->got, 1U) << "in trial " << trial;
+    ASSERT_EQ(reader->got, 1U) << "with " << trial << " trials to go";
   }
 }
 

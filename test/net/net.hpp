@@ -3,6 +3,7 @@
 
 #include <weft/net/tcp.hpp>
 #include <weft/net/unix.hpp>
+#include <weft/stack/sanitizer.hpp>
 
 #include "support/real.hpp"
 
@@ -11,6 +12,9 @@
 #include <string>
 #include <system_error>
 #include <vector>
+
+#include <sys/resource.h>
+#include <unistd.h>
 
 namespace weft::test {
 
@@ -105,6 +109,35 @@ inline Coro<Silent> co_silent() {
   }
   co_return silent;
 }
+
+/// While it lives the process may open only `spare` more descriptors.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(rlim_t spare) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const int lowest_free = ::dup(0);
+    ::close(lowest_free);
+    rlimit few = before_;
+    few.rlim_cur = static_cast<rlim_t>(lowest_free) + spare;
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+  /// The undefined behaviour sanitizer opens pipes to find out what memory it may look at, and
+  /// takes a failure for an error of the program.
+  static bool possible() {
+#if defined(WEFT_ASAN)
+    std::printf("note: not tested without descriptors, because the sanitizer needs some\n");
+    return false;
+#else
+    return true;
+#endif
+  }
+  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
 
 /// Whether this machine has ::1. Says so if not.
 inline bool have_ipv6() {

@@ -84,7 +84,11 @@ class BlockingJob final : public Job {
   }
   Result take() {
     WEFT_CHECK(outcome_.has_value(), "a blocking call was dropped with its Io, yet waited for");
-    return std::move(*outcome_).value();
+    // Taken out whole: an exception then dies in the waiter, not on whichever thread lets the job
+    // go.
+    Outcome<Result> outcome = std::move(*outcome_);
+    outcome_.reset();
+    return std::move(outcome).value();
   }
 
  private:
