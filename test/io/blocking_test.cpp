@@ -227,21 +227,22 @@ TEST(Blocking, F9_CancelledBeforeItBeganItNeverRuns) {
 
 REAL(Blocking, F9_TimeoutReturnsWhileItStillRuns) {
   struct Shared {
-    std::latch begun{1};
     std::latch gate{1};
+    std::atomic<bool> begun = false;
     std::atomic<bool> ended = false;
   };
   auto shared = std::make_shared<Shared>();
   auto f = [shared] {
-    shared->begun.count_down();
+    shared->begun = true;
     shared->gate.wait();
     shared->ended = true;
     return 1;
   };
-  const auto in_time = co_await timeout(blocking_op(std::move(f)), 20ms);
-  EXPECT_FALSE(in_time.has_value());
+  while (!shared->begun) {  // a thread may be slow to start; then f is given up before it began
+    const auto in_time = co_await timeout(blocking_op(f), 5ms);
+    EXPECT_FALSE(in_time.has_value());
+  }
   EXPECT_FALSE(shared->ended);
-  while (!shared->begun.try_wait()) co_await sleep_op(50us);
   EXPECT_EQ(co_await blocking_op([] { return 2; }), 2);  // the worker is free, and so is the pool
   shared->gate.count_down();
   while (!shared->ended) co_await sleep_op(50us);
@@ -347,24 +348,27 @@ TEST(Blocking, S9_DeadlocksAreFoundThoughThreadsIdle) {
 
 TEST(Blocking, S9_WhatRunsUnobservedDelaysTheReport) {
   if (process_has_other_threads()) GTEST_SKIP() << "the process has threads of its own";
-  auto begun = std::make_shared<std::atomic<bool>>(false);
-  auto ended = std::make_shared<std::atomic<bool>>(false);
-  auto body = [begun, ended] {
+  struct Shared {
+    std::atomic<bool> begun = false;
+    std::atomic<bool> ended = false;
+  };
+  auto shared = std::make_shared<Shared>();
+  auto body = [shared] {
     Scope scope;
-    auto task = scope.spawn([begun, ended] {
-      blocking([begun, ended] {
-        *begun = true;
+    auto task = scope.spawn([shared] {
+      blocking([shared] {
+        shared->begun = true;
         sleep(30ms);
-        *ended = true;
+        shared->ended = true;
       });
     });
-    while (!*begun) sleep(100us);
+    while (!shared->begun) sleep(50us);
     task.cancel();
     static_cast<void>(task.join());
     perform(never());
   };
   EXPECT_THROW(on_loop({}, body), Deadlock);
-  EXPECT_TRUE(*ended);
+  EXPECT_TRUE(shared->ended);
 }
 
 TEST(Blocking, S9_WaitingForTheLastOfManyIsNoDeadlock) {

@@ -146,9 +146,12 @@ TEST_F(SourceTest, T16_WhoArmsLooksUnderTheLock) {
     std::thread arming;
     std::thread reporting;
     std::atomic<int> there{0};
+    const auto clock = make_thread_kernel();
     auto wait_for = [&](int threads) {
-      while (there < threads) std::this_thread::yield();
-      for (int i = 0; i < 20; ++i) std::this_thread::yield();  // and now it waits for the lock
+      do {
+        clock->wait(clock->now() + 20us);
+      } while (there < threads);
+      // Now it waits for the lock, or will soon.
     };
     // While we hold the lock, one thread comes to arm and then another to report. Half of the time
     // the second gets the lock first.
