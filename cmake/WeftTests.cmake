@@ -15,8 +15,12 @@
 set(weft_test_timeout_s 300)
 # Longer sweeps may take longer; WEFT_TEST_SCALE is read when ctest runs.
 set(weft_test_timeout_large_s 3600)
-# The rooms whose tests a change is checked against under the sanitizers by `make test`.
-set(weft_sanitize_rooms stack wait task sched time sync)
+# The rooms whose tests a change is checked against under this sanitizer by `make test`: those it
+# has most to say about. `make asan` and `make tsan` run all.
+set(weft_sanitize_rooms stack task time)
+if(WEFT_SANITIZE MATCHES "thread")
+  set(weft_sanitize_rooms wait sched sync)
+endif()
 
 # Checks of the source text and of the installation say the same in every build of it.
 set(weft_plain_native_build OFF)
