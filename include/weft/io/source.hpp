@@ -18,8 +18,9 @@
 ///
 /// A source is watched by one kernel at a time: that of the first task that had to wait. A waiter
 /// on another Io moves it there if nobody else is waiting, and otherwise is served by the first, as
-/// long as somebody waits there. (Then that kernel may be one that is not run any more; so the
-/// watch follows those who still wait.)
+/// long as somebody waits there; then the watch follows those who still wait, since nobody may be
+/// running that kernel any more. (So a loop with tasks that wait for a shared descriptor must be
+/// run, or destroyed.)
 ///
 /// Any thread may call any member.
 #pragma once
