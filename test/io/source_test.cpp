@@ -21,6 +21,7 @@ namespace {
 
 /// A world with one descriptor.
 struct SourceTest : testing::Test {
+  const std::int64_t allocations = live_allocations();
   std::shared_ptr<MemoryWorld> world = std::make_shared<MemoryWorld>();
   Fd fd = world->make(Source::Kind::pipe);
   const int number = fd.number();
@@ -29,6 +30,9 @@ struct SourceTest : testing::Test {
     fd = Fd();
     EXPECT_EQ(world->wrong_calls(), 0U);
     EXPECT_EQ(world->open(), 0U);
+    EXPECT_EQ(world.use_count(), 1) << "a source is left";
+    world.reset();
+    EXPECT_EQ(live_allocations(), allocations) << "something was allocated and not freed";
   }
   [[nodiscard]] std::unique_ptr<Loop> make_loop() const {
     return std::make_unique<Loop>(

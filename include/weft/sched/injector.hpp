@@ -78,8 +78,8 @@ class Injector {
     return item;
   }
 
-  /// For one of `sharers` workers: the oldest item to run at once, and with it so many more, for
-  /// its own queue `mine`, as make up its share.
+  /// For one of `sharers` (at least one) workers: the oldest item to run at once, and with it so
+  /// many more, for its own queue `mine`, as make up its share.
   template <std::size_t N>
   T* pop_some(StealQueue<T, N, Atomics>& mine, std::size_t sharers) noexcept {
     const std::size_t share = size() / sharers + 1;

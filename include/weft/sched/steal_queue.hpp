@@ -149,8 +149,7 @@ class StealQueue {
   }
 
   /// Anybody. In the order of all seq_cst operations: true only if everything was taken whose push
-  /// comes before. (A push is a release store; for a place in that order its thread adds a fence
-  /// or a seq_cst read-modify-write after it.)
+  /// comes before. A push alone has no place in that order; a seq_cst fence after it gives it one.
   [[nodiscard]] bool empty() const noexcept {
     const std::uint64_t tail = tail_.load();
     // relaxed: an old head makes the queue look fuller than it is, no more.
