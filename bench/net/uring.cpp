@@ -24,9 +24,9 @@ void* map(std::size_t size) {
 
 }  // namespace
 
-Ring::Ring() {
+Ring::Ring(unsigned flags) {
   io_uring_params parameters{};
-  parameters.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_CQSIZE;
+  parameters.flags = flags | IORING_SETUP_CQSIZE;
   parameters.cq_entries = 16384;
   check(::io_uring_queue_init_params(4096, &ring_, &parameters),
         "io_uring is forbidden here, or the kernel is older than 6.1: io_uring_queue_init_params");

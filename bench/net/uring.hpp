@@ -10,11 +10,12 @@
 
 namespace weft::bench {
 
-/// A ring that only its creating thread uses. The kernel handles completions when that thread waits
-/// and at no other time (DEFER_TASKRUN): it is not interrupted, and needs no locks.
+/// A ring that only its creating thread uses. With `own_thread` the kernel handles completions when
+/// that thread waits and at no other time: it is not interrupted, and needs no locks.
 class Ring {
  public:
-  Ring();
+  static constexpr unsigned own_thread = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
+  explicit Ring(unsigned flags = own_thread);
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
   ~Ring() { ::io_uring_queue_exit(&ring_); }

@@ -16,6 +16,7 @@
 #include <weft/net/unix.hpp>
 #include <weft/sched/inline.hpp>
 #include <weft/sched/loop.hpp>
+#include <weft/sched/pool.hpp>
 #include <weft/sync/channel.hpp>
 #include <weft/task/coro.hpp>
 #include <weft/task/dump.hpp>

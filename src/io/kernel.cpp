@@ -41,7 +41,7 @@ struct Choice {
   std::string why;
 };
 
-Choice choose(Backend wanted) {
+Choice choose(Backend wanted, bool taking_turns) {
   std::string by = "asked for by KernelOptions";
   if (wanted == Backend::automatic) {
     const char* text = std::getenv("WEFT_IO");
@@ -55,6 +55,9 @@ Choice choose(Backend wanted) {
       throw std::invalid_argument("WEFT_IO=" + std::string(name) +
                                   " is not a way to wait; use epoll, uring or auto");
     }
+  }
+  if (wanted == Backend::automatic && taking_turns) {
+    return {Backend::epoll, "several threads take turns, which costs more with io_uring"};
   }
   const std::string& no_uring = why_no_uring();
   switch (wanted) {
@@ -82,7 +85,7 @@ const std::string& why_no_uring() {
 }
 
 std::unique_ptr<Kernel> make_real_kernel(KernelOptions options) {
-  io::Choice choice = io::choose(options.backend);
+  io::Choice choice = io::choose(options.backend, options.taking_turns);
   if (choice.backend == Backend::uring) {
     return io::make_uring_kernel(options, std::move(choice.why));
   }

@@ -82,10 +82,10 @@ class RealKernel : public Kernel {
   Duration patience() const noexcept final { return std::chrono::milliseconds(100); }
   std::shared_ptr<World> world() final { return machine(); }
   bool expects() noexcept override { return watched_.awaited() || pool_.awaited(); }
-  bool outside_may_wake() noexcept override {
+  bool outside_may_wake(std::size_t own) noexcept override {
     if (expects()) return true;
     const std::size_t others = other_threads();  // before idle(): see io/job_pool.hpp
-    return others > pool_.idle();
+    return others > own + pool_.idle();
   }
   using Kernel::start;
   void start(Job& job) override {

@@ -56,9 +56,9 @@ class ThreadKernel final : public Kernel {
     Kernel* full = full_.load();
     return full != nullptr && full->expects();
   }
-  bool outside_may_wake() noexcept override {
+  bool outside_may_wake(std::size_t own) noexcept override {
     Kernel* full = full_.load();
-    return full != nullptr ? full->outside_may_wake() : other_threads() > 0;
+    return full != nullptr ? full->outside_may_wake(own) : other_threads() > own;
   }
 
   Kernel& watcher() override { return full(); }

@@ -8,7 +8,7 @@
 
 namespace weft {
 
-bool nobody_will_wake(Kernel& kernel, OnDeadlock policy) {
+bool nobody_will_wake(Kernel& kernel, OnDeadlock policy, std::size_t own) {
   if (policy == OnDeadlock::wait || kernel.expects()) {
     kernel.wait(Instant::never());
     return false;
@@ -17,10 +17,10 @@ bool nobody_will_wake(Kernel& kernel, OnDeadlock policy) {
   // Counting threads is slow, and a thread that has just ended may still be counted: only after a
   // while, and then again and again.
   const Duration patience = kernel.patience();
-  if (patience == Duration::zero()) return !kernel.outside_may_wake();
+  if (patience == Duration::zero()) return !kernel.outside_may_wake(own);
   const Instant until = kernel.now() + patience;
   kernel.wait(until);
-  return kernel.now() >= until && !kernel.outside_may_wake();
+  return kernel.now() >= until && !kernel.outside_may_wake(own);
 }
 
 void DeadlockFound::declare(Io& io) {

@@ -71,10 +71,6 @@ void Inline::wait_a_little(const Task& task) {
   timeline_.advance(kernel_->now(), wakes);
 }
 
-void Inline::run_nested(bool (*done)(void*), void* argument) {
-  WEFT_CHECK(done(argument), "children of an inline task run inside spawn(); what is left?");
-}
-
 void Inline::retire(Task&) noexcept {
   live_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: a report
 }

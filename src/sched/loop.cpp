@@ -74,7 +74,7 @@ int Loop::fd() {
 }
 
 // Timers and messages first, then a bounded number of tasks.
-void Loop::round(std::uint32_t hops) {
+void Loop::round() {
   asleep_.store(false,
                 std::memory_order_relaxed);  // relaxed: can cost a needless interrupt, no more
   answer_dump_request(*this);
@@ -83,22 +83,12 @@ void Loop::round(std::uint32_t hops) {
     WakeList wakes;
     timeline_.advance(kernel_->now(), wakes);
   }
-  worker_.budget_ = hops;
+  worker_.budget_ = hops_per_round;
   while (worker_.budget_ > 0) {
     Task* task = worker_.ready_.pop();
     if (task == nullptr) break;
     --worker_.budget_;
     worker_.run(*task);
-  }
-}
-
-void Loop::run_nested(bool (*done)(void*), void* argument) {
-  const Worker::Nested nested(worker_);
-  while (!done(argument)) {
-    // One task at a time: the next one may be a coroutine that nests in turn, when we could already
-    // go on.
-    round(1);
-    if (!done(argument)) look_outside();
   }
 }
 

@@ -76,7 +76,7 @@ class Dumper {
     std::string text = std::string(task.name()) + " (tid " + std::to_string(task.tid()) + ", " +
                        kind_of(task) + ") " + to_string(task.state());
     if (task.state() == TaskState::blocked) text += ": " + what_it_waits_for(task);
-    if (const Fiber* fiber = task.fiber()) {
+    if (const Fiber* fiber = own_stack(task)) {
       text += io_.measures_stacks() ? ", stack used " : ", stack at most ";
       text += std::to_string(io_.stacks().high_water(fiber->stack())) + " of " +
               std::to_string(fiber->stack().size());
@@ -85,6 +85,13 @@ class Dumper {
     if (!options_.backtraces) return;
     const bool off_stack = task.state() == TaskState::ready || task.state() == TaskState::blocked;
     if (off_stack) print_backtrace(task, depth + 2);
+  }
+
+  /// Null: none, or not for us to look at. A running coroutine is on a stack that is only lent to
+  /// it, and what runs on another thread does not stand still.
+  static const Fiber* own_stack(const Task& task) {
+    if (task.state() != TaskState::running) return task.fiber();
+    return &task == this_task() && task.flow() == Wait::Flow::fiber ? task.fiber() : nullptr;
   }
 
   void print_backtrace(const Task& task, std::size_t depth) {
@@ -144,6 +151,12 @@ class Dumper {
 }  // namespace
 
 std::string dump(Io& io, const DumpOptions& options) {
+  struct Held {
+    explicit Held(Io& held) noexcept : io(held) { io.hold(); }
+    ~Held() { io.let_go(); }
+    Io& io;
+  };
+  const Held held(io);
   return Dumper(io, options).run();
 }
 

@@ -83,7 +83,7 @@ Scope::~Scope() noexcept(false) {
 }
 
 void Scope::wait_in_destructor(bool unwinding) {
-  const Task* task = this_task();
+  Task* task = this_task();
   if (task == nullptr || task->flow() != Wait::Flow::coroutine) {
     try {
       wait_for_children();
@@ -98,8 +98,10 @@ void Scope::wait_in_destructor(bool unwinding) {
   WEFT_CHECK(&io_ == &task->io(), "Scope '", name_, "' on another Io is left by an exception in a ",
              "coroutine while children run; use within(...) on that Io");
   // An exception or a cancellation leaves the scope, and a coroutine cannot suspend in a
-  // destructor. The children have been cancelled: run them to their end from here.
-  io_.run_nested([](void* scope) { return static_cast<Scope*>(scope)->size() == 0; }, this);
+  // destructor: it keeps the stack it is on. The children have been cancelled, it will not be long.
+  task->let_wait_on_stack(true);
+  wait_for_children();
+  task->let_wait_on_stack(false);
 }
 
 void Scope::leave() noexcept {

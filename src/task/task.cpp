@@ -52,7 +52,8 @@ Task::Task(Io& io, Flow flow, const SpawnOptions& options)
       tid_(io.next_tid()),
       stack_size_(checked_size(options.stack_size)),
       io_number_(io.number()),
-      keep_float_control_(options.keep_float_control) {
+      keep_float_control_(options.keep_float_control),
+      wanted_worker_(options.worker) {
   name_ = copy_name(options.name);
   obey(flag());
   if (const Task* spawner = this_task()) locals_ = share_locals(spawner->locals_);
@@ -146,9 +147,10 @@ void Task::suspend() {
       io_.block(*this);
       break;
     case Flow::coroutine:
-      WEFT_CHECK(false,
+      WEFT_CHECK(may_wait_on_stack_,
                  "a blocking call in a coroutine would stop its worker; co_await the "
                  "operation instead, for example co_await channel.recv_op()");
+      this_worker()->park_fiber();
   }
 }
 

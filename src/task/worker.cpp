@@ -20,13 +20,13 @@ void Inbox::drain_into(ReadyQueue& queue) noexcept {
       newest_.exchange(nullptr, std::memory_order_acquire);  // acquire: partner is push()
   Task* oldest = nullptr;
   while (newest != nullptr) {
-    Task* next = newest->next_ready_;
-    newest->next_ready_ = oldest;
+    Task* next = newest->next_ready();
+    newest->next_ready() = oldest;
     oldest = newest;
     newest = next;
   }
   while (oldest != nullptr) {
-    Task* next = oldest->next_ready_;
+    Task* next = oldest->next_ready();
     queue.push(*oldest);
     oldest = next;
   }
@@ -44,6 +44,9 @@ void Worker::attach(bool with_fibers) {
 }
 
 void Worker::detach() noexcept {
+  if (runner_ != nullptr) {
+    io_.stacks().give(Fiber::destroy(std::exchange(runner_, nullptr)));
+  }
   while (idle_count_ > 0) io_.stacks().give(Fiber::destroy(idle_fibers_[--idle_count_]));
   *thread_.exceptions = outer_exceptions_;
   set_current(outer_);
@@ -84,25 +87,19 @@ void Worker::settle() {
       if (!task.park()) task.resume();
       break;
     case After::finish:
-      if (task.fiber_ != nullptr) {
-        take_fiber(task);
-      } else {
-        wait = &task;  // what the coroutine held dies in its own task, as a fiber's does
-        task.collect();
-        task.finish();
-        wait = nullptr;
-      }
+      give_fiber(std::exchange(task.fiber_, nullptr), reusable(task));
       end(task);
+      break;
+    case After::drop_runner:
+      give_fiber(std::exchange(dropped_, nullptr), !io_.measures_stacks());
       break;
   }
 }
 
 void Worker::run(Task& task) {
   begin(task);
-  if (task.flow() == Wait::Flow::fiber) {
-    run_fiber(task);
-  } else {
-    run_coroutine_task(task);
+  if (stack::Strand* strand = strand_for(task)) {
+    stack::switch_strand(home_, *strand, thread_, this);
   }
   wait = nullptr;
   settle();
@@ -115,53 +112,56 @@ void Worker::run_on_thread(Task& task) noexcept {
   end(task);
 }
 
-void Worker::run_fiber(Task& task) {
-  if (task.fiber_ == nullptr && !give_fiber(task)) return;
-  stack::switch_strand(home_, task.fiber_->strand(), thread_, this);
-}
-
 // A stack of the usual size, whose earlier use does not matter.
 bool Worker::reusable(const Task& task) const noexcept {
   return task.stack_size_ == 0 && !io_.measures_stacks();
 }
 
-// False: there is no stack for it, and the task has ended with that error.
-bool Worker::give_fiber(Task& task) {
+// Where the task goes on. Null: there is no stack for it, and it has ended with that error.
+stack::Strand* Worker::strand_for(Task& task) {
   try {
-    Fiber* fiber = nullptr;
-    if (reusable(task) && idle_count_ > 0) {
-      fiber = idle_fibers_[--idle_count_];
+    if (on_hand(task)) return &strand_of(task);
+    if (task.flow() == Wait::Flow::coroutine) {
+      runner_ = take_fiber(0, false, &Worker::runner_main);
     } else {
-      const stack::Stack stack = io_.stacks().take(task.stack_size_);
-      if (io_.measures_stacks()) io_.stacks().clean(stack);
-      fiber = Fiber::create(stack);
+      task.fiber_ = take_fiber(task.stack_size_, task.keep_float_control_, &Worker::fiber_main);
     }
-    fiber->start(&Worker::fiber_main, task.keep_float_control_);
-    task.fiber_ = fiber;
-    return true;
+    return &strand_of(task);
   } catch (...) {
     task.refuse(std::current_exception());
     task.finish();
     end(task);
-    return false;
+    return nullptr;
   }
 }
 
-// The task has left its fiber for good.
-void Worker::take_fiber(Task& task) noexcept {
-  Fiber* fiber = std::exchange(task.fiber_, nullptr);
-  if (reusable(task) && idle_count_ < idle_fibers_.size()) {
+Fiber* Worker::take_fiber(std::size_t stack_size, bool keep_float_control, void (*entry)(void*)) {
+  Fiber* fiber = nullptr;
+  if (stack_size == 0 && !io_.measures_stacks() && idle_count_ > 0) {
+    fiber = idle_fibers_[--idle_count_];
+  } else {
+    const stack::Stack stack = io_.stacks().take(stack_size);
+    if (io_.measures_stacks()) io_.stacks().clean(stack);
+    fiber = Fiber::create(stack);
+  }
+  fiber->start(entry, keep_float_control);
+  return fiber;
+}
+
+// Nobody is on it any more.
+void Worker::give_fiber(Fiber* fiber, bool reusable) noexcept {
+  if (reusable && idle_count_ < idle_fibers_.size()) {
     idle_fibers_[idle_count_++] = fiber;
   } else {
     io_.stacks().give(Fiber::destroy(fiber));
   }
 }
 
+// The task has a stack lent to it; maybe it comes back on another worker.
 void Worker::run_coroutine_task(Task& task) {
-  left_ = &task;
   if (Recheck* recheck = task.recheck_; recheck != nullptr) {
     if (!recheck->really(*recheck)) {
-      after_ = After::park;
+      this_worker()->after_ = After::park;
       return;
     }
     task.recheck_ = nullptr;
@@ -169,13 +169,72 @@ void Worker::run_coroutine_task(Task& task) {
   std::coroutine_handle<> handle = std::exchange(task.resume_point_, {});
   if (!handle) handle = task.root();
   if (!handle) {  // cancelled before it began
-    after_ = After::finish;
+    this_worker()->after_ = After::finish;
     return;
   }
   detail::run_coroutine(handle);
-  stack::reset_float_control(thread_);
-  WEFT_CHECK(after_ != After::nothing,
+  Worker* const worker = this_worker();
+  stack::reset_float_control(worker->thread_);
+  WEFT_CHECK(worker->after_ != After::nothing,
              "a coroutine awaited something that is not a weft operation");
+}
+
+// The first function on a runner's stack.
+void Worker::runner_main(void* argument) {
+  auto* worker = static_cast<Worker*>(argument);
+  Fiber& self = *worker->runner_;
+  stack::after_switch(self.strand().sanitizer);
+  worker->settle();
+  for (;;) {
+    bool spare = false;
+    for (Task* task = worker->task(); task != nullptr && !spare;) {
+      task->fiber_ = &self;
+      run_coroutine_task(*task);
+      this_worker()->coroutine_left(*task);
+      worker = this_worker();  // it may have moved while it ran, and found another runner there
+      if (worker->runner_ == nullptr) worker->runner_ = &self;
+      spare = worker->runner_ != &self;
+      if (!spare) task = worker->next_for_runner();
+    }
+    if (spare) {
+      worker->after_ = After::drop_runner;
+      worker->dropped_ = &self;
+    }
+    stack::Strand& to = worker->next_strand();
+    void* back = stack::switch_strand(self.strand(), to, worker->thread_, worker, spare);
+    worker = static_cast<Worker*>(back);
+    worker->settle();
+  }
+}
+
+// The coroutine is off the stack, which is still lent to it: for its end, that may wait too.
+void Worker::coroutine_left(Task& task) noexcept {
+  if (after_ == After::finish) {
+    after_ = After::nothing;
+    task.collect();
+    task.finish();
+    task.fiber_ = nullptr;
+    this_worker()->end(task);
+  } else {
+    task.fiber_ = nullptr;
+    left_ = &task;
+    wait = nullptr;
+    settle();
+  }
+}
+
+// Another coroutine, for the runner that has just finished with one.
+Task* Worker::next_for_runner() noexcept {
+  if (budget_ == 0) return nullptr;
+  if (shares_) fetch();
+  Task* next = ready_.front();
+  if (next == nullptr || next->flow() != Wait::Flow::coroutine || next->fiber_ != nullptr) {
+    return nullptr;
+  }
+  --budget_;
+  ready_.pop();
+  begin(*next);
+  return next;
 }
 
 // The first function on every fiber's stack.
@@ -205,8 +264,26 @@ void Worker::fiber_main(void* argument) {
   __builtin_unreachable();
 }
 
+// Of a worker that shares: sees to it that the next task is in hand.
+void Worker::fetch() noexcept {
+  if (!ready_.empty()) return;
+  if (Task* task = take_shared()) ready_.push(*task);
+}
+
+void Worker::yield_shared(Task& task) {
+  if (budget_ > 0) {
+    fetch();
+    if (ready_.empty()) {
+      --budget_;
+      return;
+    }
+  }
+  leave_fiber(task, After::requeue);
+}
+
 // A task that has not started yet can take over the stack of one that ended, with no switch at all.
 Task* Worker::next_for_this_fiber(const Task& finished) noexcept {
+  if (shares_ && budget_ > 0) fetch();
   Task* next = ready_.front();
   if (budget_ == 0 || io_.measures_stacks() || next == nullptr ||
       next->flow() != Wait::Flow::fiber || next->fiber_ != nullptr ||
@@ -228,7 +305,7 @@ stack::Strand& Worker::next_strand() noexcept {
   --budget_;
   ready_.pop();
   begin(*following);
-  return following->fiber_->strand();
+  return strand_of(*following);
 }
 
 [[gnu::noinline]] void Worker::leave_fiber(Task& task, After after) {
@@ -236,6 +313,7 @@ stack::Strand& Worker::next_strand() noexcept {
              "destructor of what it captured, after it could not be started");
   after_ = after;
   left_ = &task;
+  if (task.fiber_ == runner_) runner_ = nullptr;  // a coroutine that waits in a destructor
   stack::Strand& from = task.fiber_->strand();
   void* back = stack::switch_strand(from, next_strand(), thread_, this);
   static_cast<Worker*>(back)->settle();

@@ -15,6 +15,10 @@ std::uint64_t Timeline::ticks(Instant instant) noexcept {
   return instant.ns() < 0 ? 0 : static_cast<std::uint64_t>(instant.ns());
 }
 
+Instant Timeline::to_instant(std::uint64_t ticks) noexcept {
+  return ticks == no_time ? Instant::never() : Instant(Duration(static_cast<std::int64_t>(ticks)));
+}
+
 Timeline::Timeline(Instant start) noexcept : elapsed_(ticks(start)) {}
 
 void Timeline::place(TimerNode& timer) noexcept {
@@ -32,10 +36,25 @@ void Timeline::place(TimerNode& timer) noexcept {
   occupied_[level] |= std::uint64_t{1} << digit;
 }
 
-void Timeline::arm(TimerNode& timer) noexcept {
+bool Timeline::arm(TimerNode& timer) noexcept {
   std::lock_guard guard(lock_);
   place(timer);
   ++size_;
+  const std::uint64_t when = ticks(timer.deadline);
+  if (when >= sleeps_until_) return false;
+  sleeps_until_ = when;  // one wake-up is enough
+  return true;
+}
+
+Instant Timeline::sleep() noexcept {
+  std::lock_guard guard(lock_);
+  sleeps_until_ = next_locked();
+  return to_instant(sleeps_until_);
+}
+
+void Timeline::awake() noexcept {
+  std::lock_guard guard(lock_);
+  sleeps_until_ = 0;
 }
 
 void Timeline::remove(TimerNode& timer) noexcept {
@@ -74,8 +93,7 @@ std::uint64_t Timeline::next_locked() const noexcept {
 
 Instant Timeline::next() const noexcept {
   std::lock_guard guard(lock_);
-  const std::uint64_t bound = next_locked();
-  return bound == no_time ? Instant::never() : Instant(Duration(static_cast<std::int64_t>(bound)));
+  return to_instant(next_locked());
 }
 
 void Timeline::fire(List<TimerNode>& list, WakeList& wakes) noexcept {

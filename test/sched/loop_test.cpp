@@ -35,7 +35,7 @@ TEST(Golden, S10_ThreeFibersYieldingThrice) {
   EXPECT_EQ(out, "0 1 2 0 1 2 0 1 2 ");
 }
 
-CONCURRENT(Golden, S10_SleepersWakeInOrderFirstComeFirstServed) {
+ONE_AFTER_ANOTHER(Golden, S10_SleepersWakeInOrderFirstComeFirstServed) {
   std::string out;
   Scope scope;
   int index = 0;
@@ -50,13 +50,13 @@ CONCURRENT(Golden, S10_SleepersWakeInOrderFirstComeFirstServed) {
   EXPECT_EQ(now(), Instant(30ms));
 }
 
-CONCURRENT(Golden, S10_ARaceWonAt10LeavesTheClockAt10) {
+ONE_AFTER_ANOTHER(Golden, S10_ARaceWonAt10LeavesTheClockAt10) {
   const auto won = co_await race(sleep_op(30ms), sleep_op(10ms), sleep_op(20ms));
   EXPECT_EQ(won.index(), 1U);
   EXPECT_EQ(now(), Instant(10ms));
 }
 
-CONCURRENT(Golden, S10_ACancelledTasksLineAfterItsSuspensionNeverPrints) {
+ONE_AFTER_ANOTHER(Golden, S10_ACancelledTasksLineAfterItsSuspensionNeverPrints) {
   std::string out;
   Scope scope;
   auto handle = here.spawn(scope, [&]() -> Coro<> {

@@ -10,8 +10,15 @@
 /// The body is a coroutine. It runs on each Io, as a coroutine task and, driven by weft::await, as
 /// a fiber; its children are spawned the same way. EVERYWHERE bodies must not need two tasks to
 /// wait for each other, because on an inline Io a child runs to its end inside spawn(); CONCURRENT
-/// leaves inline out. All clocks are virtual. At the end nothing may be left: no task, no stack, no
-/// allocation.
+/// leaves inline out. ONE_AFTER_ANOTHER is for bodies whose tasks rely on running one at a time, in
+/// the order in which they became ready: on a loop only. At the end nothing may be left: no task,
+/// no stack, no allocation.
+///
+/// On a pool tasks run at the same time and in any order, also on a pool of one worker (which may
+/// get spare ones). So what tasks share is atomic or locked, except what a parent and its child
+/// hand over by spawn and join. All clocks are virtual: time stands still while anything runs.
+/// Therefore `co_await all_others_wait()`, or any other sleep, goes on when the rest of the body
+/// can do nothing more without it, and sees all that it has done.
 ///
 /// In these bodies use EXPECT_*, not ASSERT_* (which returns).
 #pragma once
@@ -32,7 +39,7 @@ namespace weft::test {
 
 using namespace std::chrono_literals;
 
-enum class Engine { inline_io, loop };
+enum class Engine { inline_io, loop, pool };
 enum class Kind { fiber, coroutine };
 
 class Here {
@@ -49,6 +56,8 @@ class Here {
     return scope.spawn(std::move(f), options);
   }
   [[nodiscard]] bool concurrent() const { return engine_ != Engine::inline_io; }
+  /// Tasks run at the same time.
+  [[nodiscard]] bool parallel() const { return engine_ == Engine::pool; }
   [[nodiscard]] Engine engine() const { return engine_; }
   [[nodiscard]] Kind kind() const { return kind_; }
   [[nodiscard]] Io& io() const { return io_; }
@@ -59,10 +68,53 @@ class Here {
   Io& io_;
 };
 
+/// Until every other task waits for longer than a nanosecond, for another task, or has ended.
+inline SleepOp all_others_wait() {
+  return sleep_op(1ns);
+}
+
+inline std::string name_of(Engine engine, std::size_t workers) {
+  switch (engine) {
+    case Engine::inline_io:
+      return "inline";
+    case Engine::loop:
+      return "loop";
+    case Engine::pool:
+      return "pool of " + std::to_string(workers);
+  }
+  return "?";
+}
+
+/// No reports of tasks that take long: they say that the machine is slow, and names of functions,
+/// once read, stay in memory.
+inline PoolOptions virtual_pool(std::size_t workers) {
+  return {.workers = workers,
+          .kernel = make_virtual_kernel(),
+          .on_deadlock = OnDeadlock::fail,
+          .report_stuck_after = Duration::zero(),
+          .most_spares = 4};
+}
+
+/// What a pool allocates once and keeps, such as the list of processors.
+inline void warm_up() {
+  static const bool warm = [] {
+    Pool pool(virtual_pool(1));
+    return true;
+  }();
+  static_cast<void>(warm);
+}
+
+/// Checks so far that failed.
+inline int failures() {
+  return testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count();
+}
+
+/// `workers`: of a pool.
 template <class Body>
-void run_on(Engine engine, Kind kind, Body body) {
-  SCOPED_TRACE(std::string(engine == Engine::loop ? "loop" : "inline") +
-               (kind == Kind::fiber ? " as fiber" : " as coroutine"));
+void run_on(Engine engine, Kind kind, Body body, std::size_t workers = 0) {
+  SCOPED_TRACE(name_of(engine, workers) + (kind == Kind::fiber ? " as fiber" : " as coroutine"));
+  if (engine == Engine::pool) warm_up();
+  const int failures_before = failures();
   const auto before = live_allocations();
   auto run_in = [&](auto& io) {
     Here here(engine, kind, io);
@@ -72,10 +124,16 @@ void run_on(Engine engine, Kind kind, Body body) {
       io.run([&] { return body(here); });
     }
     EXPECT_EQ(io.live(), 0U);
-    EXPECT_EQ(io.stacks().stats().in_use, 0U);
+    // The workers of a pool keep some in hand, until its end.
+    if (engine != Engine::pool) {
+      EXPECT_EQ(io.stacks().stats().in_use, 0U);
+    }
   };
   try {
-    if (engine == Engine::loop) {
+    if (engine == Engine::pool) {
+      Pool pool(virtual_pool(workers));
+      run_in(pool);
+    } else if (engine == Engine::loop) {
       Loop loop({.kernel = make_virtual_kernel(), .on_deadlock = OnDeadlock::fail});
       run_in(loop);
     } else {
@@ -85,14 +143,28 @@ void run_on(Engine engine, Kind kind, Body body) {
   } catch (const std::exception& error) {
     ADD_FAILURE() << "the body threw: " << error.what();
   }
-  EXPECT_EQ(live_allocations(), before) << "something was allocated and not freed";
+  if (failures() == failures_before) {
+    EXPECT_EQ(live_allocations(), before) << "something was allocated and not freed";
+  } else {  // failures are kept in memory; and those on other threads do not know our trace
+    ADD_FAILURE() << "the failures above are of this run";
+  }
+}
+
+template <class Body>
+void run_on_one_thread(bool concurrent_only, Body body) {
+  for (const Engine engine : {Engine::inline_io, Engine::loop}) {
+    if (concurrent_only && engine == Engine::inline_io) continue;
+    for (const Kind kind : {Kind::fiber, Kind::coroutine}) run_on(engine, kind, body);
+  }
 }
 
 template <class Body>
 void run_everywhere(bool concurrent_only, Body body) {
-  for (const Engine engine : {Engine::inline_io, Engine::loop}) {
-    if (concurrent_only && engine == Engine::inline_io) continue;
-    for (const Kind kind : {Kind::fiber, Kind::coroutine}) run_on(engine, kind, body);
+  run_on_one_thread(concurrent_only, body);
+  for (const std::size_t workers : {1U, 2U, 4U, 64U}) {
+    for (const Kind kind : {Kind::fiber, Kind::coroutine}) {
+      run_on(Engine::pool, kind, body, workers);
+    }
   }
 }
 
@@ -119,12 +191,13 @@ inline std::size_t fibers_at_once(std::size_t wanted) {
 
 }  // namespace weft::test
 
-#define WEFT_TEST_BODY(suite, name, concurrent_only)                \
-  static ::weft::Coro<> suite##_##name(::weft::test::Here& here);   \
-  TEST(suite, name) {                                               \
-    ::weft::test::run_everywhere(concurrent_only, &suite##_##name); \
-  }                                                                 \
+#define WEFT_TEST_BODY(suite, name, run, concurrent_only)         \
+  static ::weft::Coro<> suite##_##name(::weft::test::Here& here); \
+  TEST(suite, name) {                                             \
+    ::weft::test::run(concurrent_only, &suite##_##name);          \
+  }                                                               \
   static ::weft::Coro<> suite##_##name([[maybe_unused]] ::weft::test::Here& here)
 
-#define EVERYWHERE(suite, name) WEFT_TEST_BODY(suite, name, false)
-#define CONCURRENT(suite, name) WEFT_TEST_BODY(suite, name, true)
+#define EVERYWHERE(suite, name) WEFT_TEST_BODY(suite, name, run_everywhere, false)
+#define CONCURRENT(suite, name) WEFT_TEST_BODY(suite, name, run_everywhere, true)
+#define ONE_AFTER_ANOTHER(suite, name) WEFT_TEST_BODY(suite, name, run_on_one_thread, true)

@@ -188,7 +188,9 @@ class MemoryWorld::MemoryKernel final : public Kernel {
 
   Instant now() noexcept override { return waiting_->now(); }
   Duration patience() const noexcept override { return waiting_->patience(); }
-  bool outside_may_wake() noexcept override { return waiting_->outside_may_wake(); }
+  bool outside_may_wake(std::size_t own) noexcept override {
+    return waiting_->outside_may_wake(own);
+  }
   std::shared_ptr<World> world() override { return world_; }
   Description describe() const override { return {"memory", "for tests"}; }
   void interrupt() noexcept override { waiting_->interrupt(); }

@@ -3,9 +3,11 @@
 #include "support/everywhere.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -33,7 +35,7 @@ CONCURRENT(Channel, C17_RendezvousReturnsWhenAReceiverHasTheValue) {
   EXPECT_FALSE(sent);
   EXPECT_EQ(ch.size(), 0U);
   EXPECT_EQ(co_await ch.recv_op(), 1);
-  co_await next_turn();
+  co_await all_others_wait();
   EXPECT_TRUE(sent);
   co_await scope.joined();
 }
@@ -41,22 +43,20 @@ CONCURRENT(Channel, C17_RendezvousReturnsWhenAReceiverHasTheValue) {
 CONCURRENT(Channel, C17_WaitersAreServedInOrder) {
   for (const std::size_t capacity : {0U, 1U, 2U}) {
     Channel<int> ch(capacity);
-    std::vector<int> got;
     Scope scope;
     for (int i = 0; i < 6; ++i) {
       here.spawn(scope, [&, i]() -> Coro<> { EXPECT_TRUE(co_await ch.send_op(i)); });
+      co_await all_others_wait();  // each one behind those before
     }
-    co_await next_turn();
-    for (int i = 0; i < 6; ++i) got.push_back(*co_await ch.recv_op());
-    EXPECT_EQ(got, (std::vector{0, 1, 2, 3, 4, 5}));
-    got.clear();
-    for (int i = 0; i < 4; ++i) {
-      here.spawn(scope, [&, i]() -> Coro<> { got.push_back(10 * i + *co_await ch.recv_op()); });
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(co_await ch.recv_op(), i);
+    std::array<int, 4> got{};
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      here.spawn(scope, [&, i]() -> Coro<> { got[i] = *co_await ch.recv_op(); });
+      co_await all_others_wait();
     }
-    co_await next_turn();
-    for (int i = 0; i < 4; ++i) EXPECT_TRUE(co_await ch.send_op(i));
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(co_await ch.send_op(10 + i));
     co_await scope.joined();
-    EXPECT_EQ(got, (std::vector{0, 11, 22, 33}));
+    EXPECT_EQ(got, (std::array{10, 11, 12, 13}));
   }
 }
 
@@ -71,8 +71,8 @@ CONCURRENT(Channel, C17_RoomGoesToTheFirstWaitingSender) {
       EXPECT_TRUE(co_await ch.send_op(i));
       sent.push_back(i);
     });
+    co_await all_others_wait();
   }
-  co_await sleep_op(1ms);
   EXPECT_TRUE(sent.empty());
   EXPECT_EQ(co_await ch.recv_op(), 0);
   EXPECT_EQ(ch.size(), 1U);
@@ -101,8 +101,8 @@ CONCURRENT(Channel, C17_CloseWakesEverybody) {
   Channel<int> full(1);
   Channel<int> empty;
   EXPECT_TRUE(co_await full.send_op(0));
-  int refused = 0;
-  int nothing = 0;
+  std::atomic<int> refused{0};
+  std::atomic<int> nothing{0};
   Scope scope;
   for (int i = 0; i < 3; ++i) {
     here.spawn(scope, [&]() -> Coro<> { refused += (co_await full.send_op(9)) ? 0 : 1; });
@@ -142,7 +142,7 @@ CONCURRENT(Channel, UnreceivedValuesAreFreed) {
     EXPECT_EQ((co_await timeout(ch.send_op(token), 1ms)), std::nullopt);
     Scope scope;
     auto h = here.spawn(scope, [&]() -> Coro<> { co_await ch.send_op(token); });
-    co_await next_turn();
+    co_await all_others_wait();
     h.cancel();
     co_await scope.joined();
     EXPECT_EQ(token.use_count(), 3);
@@ -157,7 +157,7 @@ CONCURRENT(Channel, B1_FibersAndCoroutinesShareOne) {
     for (int i = 0; i < 10; ++i) EXPECT_TRUE(ch.send(i));
     ch.close();
   });
-  std::int64_t sum = 0;
+  std::atomic<std::int64_t> sum{0};
   scope.spawn([&]() -> Coro<> {
     while (auto got = co_await ch.recv_op()) sum += *got;
   });
@@ -193,9 +193,9 @@ EVERYWHERE(Channel, C16_SelfSelectOnAFullBuffer) {
 template <class Spawn>
 Coro<> self_selects(int tasks, std::size_t capacity, Spawn spawn) {
   Channel<int> ch(capacity);
-  std::int64_t balance = 0;
-  int sent = 0;
-  int received = 0;
+  std::atomic<std::int64_t> balance{0};
+  std::atomic<int> sent{0};
+  std::atomic<int> received{0};
   Scope scope;
   for (int t = 0; t < tasks; ++t) {
     spawn(scope, [&, t]() -> Coro<> {
@@ -238,15 +238,16 @@ CONCURRENT(Channel, C16_SelfSelectorsMeetEachOther) {
 }
 
 /// Counts what goes in and what comes out.
-struct Ledger {
-  std::vector<int> sent;
-  std::vector<int> received;
-  std::vector<int> refused;  // cancelled, timed out or closed
+class Ledger {
+ public:
+  void sent(int value) { note(sent_, value); }
+  void received(int value) { note(received_, value); }
+  void refused(int value) { note(refused_, value); }  // cancelled, timed out or closed
 
   void check(int rest) const {
-    std::vector<int> all(received);
+    std::vector<int> all(received_);
     std::sort(all.begin(), all.end());
-    std::vector<int> in(sent);
+    std::vector<int> in(sent_);
     std::sort(in.begin(), in.end());
     EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end()) << "received twice";
     std::vector<int> missing;
@@ -255,10 +256,20 @@ struct Ledger {
     std::vector<int> odd;
     std::set_difference(all.begin(), all.end(), in.begin(), in.end(), std::back_inserter(odd));
     EXPECT_TRUE(odd.empty()) << "received, but its sender was told otherwise";
-    for (const int value : refused) {
+    for (const int value : refused_) {
       EXPECT_EQ(std::count(all.begin(), all.end(), value), 0) << "refused, but received";
     }
   }
+
+ private:
+  void note(std::vector<int>& list, int value) {
+    std::lock_guard guard(mutex_);
+    list.push_back(value);
+  }
+  std::mutex mutex_;
+  std::vector<int> sent_;
+  std::vector<int> received_;
+  std::vector<int> refused_;
 };
 
 // Senders and receivers are cancelled and timed out at random. Whatever send() said true to is
@@ -272,36 +283,36 @@ CONCURRENT(Channel, C18_ConservationUnderCancelAndTimeouts) {
     Scope scope({.on_failure = OnFailure::isolate});
     std::vector<JoinHandle<void>> tasks;
     for (int t = 0; t < 4; ++t) {
-      tasks.push_back(here.spawn(scope, [&, t]() -> Coro<> {
+      tasks.push_back(here.spawn(scope, [&, t, own = Rng(rng.next())]() mutable -> Coro<> {
         for (int i = 0; i < 20; ++i) {
           const int value = t * 100 + i;
           bool ok = false;
           try {
-            if (rng.below(3) == 0) {
-              ok = (co_await timeout(ch.send_op(value), 1ms * rng.below(3))).value_or(false);
+            if (own.below(3) == 0) {
+              ok = (co_await timeout(ch.send_op(value), 1ms * own.below(3))).value_or(false);
             } else {
               ok = co_await ch.send_op(value);
             }
           } catch (const Cancelled&) {
-            ledger.refused.push_back(value);
+            ledger.refused(value);
             throw;
           }
-          (ok ? ledger.sent : ledger.refused).push_back(value);
-          co_await sleep_op(1ms * rng.below(3));
+          ok ? ledger.sent(value) : ledger.refused(value);
+          co_await sleep_op(1ms * own.below(3));
         }
       }));
-      tasks.push_back(here.spawn(scope, [&]() -> Coro<> {
+      tasks.push_back(here.spawn(scope, [&, own = Rng(rng.next())]() mutable -> Coro<> {
         for (;;) {
-          if (rng.below(3) == 0) {
-            auto got = co_await timeout(ch.recv_op(), 1ms * rng.below(3));
+          if (own.below(3) == 0) {
+            auto got = co_await timeout(ch.recv_op(), 1ms * own.below(3));
             if (got && !*got) co_return;
-            if (got) ledger.received.push_back(**got);
+            if (got) ledger.received(**got);
           } else {
             auto got = co_await ch.recv_op();
             if (!got) co_return;
-            ledger.received.push_back(*got);
+            ledger.received(*got);
           }
-          co_await sleep_op(1ms * rng.below(3));
+          co_await sleep_op(1ms * own.below(3));
         }
       }));
     }
@@ -313,7 +324,7 @@ CONCURRENT(Channel, C18_ConservationUnderCancelAndTimeouts) {
     co_await sleep_op(100ms);
     ch.close();
     co_await scope.joined();
-    while (auto got = co_await ch.recv_op()) ledger.received.push_back(*got);
+    while (auto got = co_await ch.recv_op()) ledger.received(*got);
     ledger.check(0);
   }
 }
@@ -363,8 +374,8 @@ TEST(Channel, C18_SendRacesWithCancelAcrossThreads) {
 }
 
 struct CountedMoves {
-  int* moves;
-  explicit CountedMoves(int& n) : moves(&n) {}
+  std::atomic<int>* moves;
+  explicit CountedMoves(std::atomic<int>& n) : moves(&n) {}
   CountedMoves(CountedMoves&& o) noexcept : moves(o.moves) { ++*moves; }
   CountedMoves& operator=(CountedMoves&& o) noexcept {
     moves = o.moves;
@@ -377,7 +388,7 @@ struct CountedMoves {
 CONCURRENT(Channel, C18_ZeroCopy) {
   static_assert(!std::is_copy_constructible_v<CountedMoves>);
   Channel<CountedMoves> ch;
-  int moves = 0;
+  std::atomic<int> moves{0};
   Scope scope;
   here.spawn(scope, [&]() -> Coro<> { EXPECT_TRUE(co_await ch.send_op(CountedMoves(moves))); });
   EXPECT_TRUE((co_await ch.recv_op()).has_value());

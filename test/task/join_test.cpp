@@ -1,5 +1,6 @@
 #include "support/everywhere.hpp"
 
+#include <atomic>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -25,7 +26,7 @@ CONCURRENT(Join, ManyJoinersSeeOneResult) {
                              co_return "once";
                            })
                     .share();
-  int seen = 0;
+  std::atomic<int> seen{0};
   for (int i = 0; i < 5; ++i) {
     here.spawn(scope, [&, shared]() -> Coro<> {
       const Outcome<std::string>& outcome = (co_await shared.join_op()).get();

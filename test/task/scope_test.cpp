@@ -1,5 +1,6 @@
 #include "support/everywhere.hpp"
 
+#include <atomic>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -8,10 +9,10 @@ namespace weft::test {
 namespace {
 
 EVERYWHERE(Scope, JoinWaitsForChildren) {
-  int done = 0;
+  std::atomic<int> done{0};
   Scope scope;
   for (int i = 0; i < 3; ++i) {
-    here.spawn(scope, [&]() -> Coro<> {
+    here.spawn(scope, [&, i]() -> Coro<> {
       co_await sleep_op(1ms * i);
       ++done;
     });
@@ -182,7 +183,7 @@ CONCURRENT(Scope, WithinWaitsForChildrenAfterTheBodyThrew) {
         throw;
       }
     });
-    co_await next_turn();
+    co_await all_others_wait();
     throw std::logic_error("body");
   });
   EXPECT_TRUE(cleaned);

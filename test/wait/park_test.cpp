@@ -39,6 +39,26 @@ EVERYWHERE(Parker, C13_ThePredicateDecidesAtTheCommitPoint) {
 CONCURRENT(Parker, C12_UnparkWakesAndNothingElseDoes) {
   Parker parker;
   int wakes = 0;
+  Scope scope;
+  here.spawn(scope, [&]() -> Coro<> {
+    while (wakes < 3) {
+      EXPECT_TRUE(co_await parker.park_op(yes)) << "nobody has left a token";
+      ++wakes;
+    }
+  });
+  for (int i = 0; i < 3; ++i) {
+    co_await sleep_op(1ms);
+    EXPECT_EQ(wakes, i) << "a spurious wake-up";
+    parker.unpark();
+  }
+  co_await scope.joined();
+  EXPECT_EQ(wakes, 3);
+}
+
+// Unparked again before the waiter has run, which only one thread can be sure of.
+ONE_AFTER_ANOTHER(Parker, C12_UnparkDoesNotRunTheWaiter) {
+  Parker parker;
+  int wakes = 0;
   int parked = 0;
   Scope scope;
   here.spawn(scope, [&]() -> Coro<> {
@@ -69,7 +89,7 @@ CONCURRENT(Parker, C15_CancelledParkLeavesNothingBehind) {
     co_await parker.park_op(yes);
     after = true;
   });
-  co_await next_turn();
+  co_await all_others_wait();
   h.cancel();
   EXPECT_TRUE((co_await h.join_op()).cancelled());
   EXPECT_FALSE(after);
@@ -82,7 +102,7 @@ CONCURRENT(Parker, C15_AnUnparkThatMeetsACancelledWaiterIsKept) {
   Parker parker;
   Scope scope;
   auto h = here.spawn(scope, [&]() -> Coro<> { co_await parker.park_op(yes); });
-  co_await next_turn();
+  co_await all_others_wait();
   h.cancel();
   parker.unpark();
   EXPECT_TRUE((co_await h.join_op()).cancelled());

@@ -39,8 +39,9 @@ class Kernel {
   /// Is something under way that will end a wait? Somebody waits for a descriptor, or a job runs.
   [[nodiscard]] virtual bool expects() noexcept { return false; }
   /// Could anything outside this thread ever interrupt a wait without deadline? If not, such a wait
-  /// is a deadlock. Slow.
-  [[nodiscard]] virtual bool outside_may_wake() noexcept = 0;
+  /// is a deadlock. `own`: threads besides the calling one that sleep until this one wakes them.
+  /// Slow.
+  [[nodiscard]] virtual bool outside_may_wake(std::size_t own = 0) noexcept = 0;
   /// How long to wait for the outside before asking; zero where time is virtual.
   [[nodiscard]] virtual Duration patience() const noexcept = 0;
   /// A descriptor that is readable when wait(deadline) would return; -1 if there is none.
@@ -88,6 +89,9 @@ enum class Backend : std::uint8_t { automatic, epoll, uring };
 struct KernelOptions {
   /// automatic: WEFT_IO=epoll|uring if set, else io_uring where it works, else epoll.
   Backend backend = Backend::automatic;
+  /// Threads will take turns in wait(). io_uring completes what a thread has submitted on that very
+  /// thread, so `automatic` means epoll then.
+  bool taking_turns = false;
   /// For jobs; see io/blocking.hpp.
   std::size_t most_threads = 64;
   std::size_t most_queued = 4096;

@@ -19,8 +19,8 @@ enum class OnDeadlock : std::uint8_t {
 
 /// Called when nothing inside an engine can wake a task: gives the outside some time to do it. True
 /// if there is no outside that could; the caller then looks once more for what may have come in
-/// before.
-[[nodiscard]] bool nobody_will_wake(Kernel& kernel, OnDeadlock policy);
+/// before. `own`: threads of the engine besides the calling one.
+[[nodiscard]] bool nobody_will_wake(Kernel& kernel, OnDeadlock policy, std::size_t own = 0);
 
 /// All tasks wait and nothing can wake them. what() says who waits for what.
 class Deadlock : public std::runtime_error {

@@ -54,7 +54,6 @@ class Inline final : public Io {
   void interrupt() noexcept override { kernel_->interrupt(); }
   void block(Task& task) override;
   void retire(Task& task) noexcept override;
-  void run_nested(bool (*done)(void*), void* argument) override;
 
  private:
   void wait_a_little(const Task& task);

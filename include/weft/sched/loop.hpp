@@ -76,7 +76,6 @@ class Loop final : public Io {
   void ready(Task& task) noexcept override;
   void block(Task& task) override;
   void retire(Task& task) noexcept override;
-  void run_nested(bool (*done)(void*), void* argument) override;
   void interrupt() noexcept override { kernel_->interrupt(); }
 
  private:
@@ -92,7 +91,7 @@ class Loop final : public Io {
   template <class Done>
   void drive(Done done);
   class Driving;  // the calling thread drives the loop, for the time of a block
-  void round(std::uint32_t hops = hops_per_round);
+  void round();
   [[nodiscard]] bool prepare_to_sleep() noexcept;
   void look_outside();
   void idle();

@@ -1,37 +1,53 @@
-/// A worker's run queue: its owner pushes and pops, thieves take half of it at once.
+/// A worker's run queue: its owner takes from both ends, thieves take the older half at once.
 ///
-///     StealQueue<Task> queue;                                 // one per worker
-///     if (!queue.push(task)) overflow(queue, task);           // owner: full
-///     Task* next = queue.pop();                               // owner: the oldest
-///     Task* loot = victim.steal_half(queue);                  // another worker, with its own
-///     queue
+///     StealQueue<Task> queue;                         // one per worker
+///     if (!queue.push(task)) overflow(queue, task);   // owner: full
+///     Task* next = queue.pop();                       // owner: the oldest
+///     Task* warm = queue.pop_newest();                // owner: what was pushed last
+///     Task* loot = victim.steal_half(queue);          // another worker, with its own queue
 ///
-/// A ring of pointers, first in, first out. `tail_` counts the pushes and is written by the owner
-/// alone. `head_` counts the items taken, by the owner or by thieves, and a claim is one
-/// compare-and-swap of it. A thief claims first and copies afterwards, so the claimed slots must
-/// not be pushed over yet; the same word therefore says how many slots before the head are still
-/// being copied (the lag):
+/// A ring of pointers, and one atomic word that says which part of the ring is in use. Whoever puts
+/// in or takes does it by one read-modify-write of the whole word, so that every operation is one
+/// step: it happened or it did not, and all agree on the order.
 ///
 ///                first busy slot       head                 tail
 ///     ───────────────┼───── lag ────────┼── can be taken ────┼──────────────▶ positions
-///                    └ a thief copies   └ pop, steal         └ push
+///                    └ a thief copies   └ pop, steal_half    └ push, pop_newest
 ///
-///     head_ = head << 16 | lag      lag == 0: no thief is at work
+///     word = tail (24 bits) | head (24 bits) | lag (16 bits)       lag == 0: no thief is at work
 ///
-/// One thief at a time: with a lag, others pass on. When the thief is done it clears the lag, and
-/// everything before the head is free again, whatever the owner has popped meanwhile.
+/// A thief claims first and copies afterwards, so the claimed slots must not be pushed over yet:
+/// the lag says how many slots before the head that are. Meanwhile other thieves pass on, and what
+/// the owner takes at the head adds to the lag. When the thief is done it clears the lag, and
+/// everything before the head is free again, whatever the owner has taken meanwhile.
 ///
-/// Who may call what: push, pop, front, drain_half and room: the owner. steal_half: the owner of
-/// another queue, who passes his own. empty and size: anybody.
+/// Positions count modulo 2^24, a multiple of every capacity. No field runs over into another: the
+/// tail is on top and falls out of the word, the head is masked (past()), and the lag is never more
+/// than the capacity. A word can come back: pop_newest and another push do it at once, 2^24 pushes
+/// and pops do it too. That is harmless. A claim says which slots, by a word that holds at this
+/// moment; what is in them is only read once they are claimed.
 ///
-/// Invariants: first busy <= head <= tail <= first busy + Capacity. The owner alone writes slots,
-/// and only outside [first busy, tail). A slot in [head, tail) holds an item.
+/// Sleep. Each push takes its place in the order of all seq_cst operations, and so does empty().
+/// Of an owner who pushes and then looks for sleepers by a seq_cst load, and a worker who declares
+/// itself a sleeper (seq_cst) and then asks empty(), at least one sees the other. No fence is
+/// needed. The same is true of the loot that arrives in a thief's own queue; while it is copied it
+/// is in neither, therefore a thief has to look for sleepers afterwards, like one who has pushed.
 ///
-/// Rejected: copying before claiming (Go): needs no lag, but the owner's next pop voids the whole
-/// copy, so that a queue of short tasks is hardly ever robbed. A Chase-Lev deque: last in, first
-/// out, and needs a fence in pop. Two 32-bit positions in a word (Tokio): they return to the same
-/// value after 2^32 pops, less than a minute, while a thief may be preempted between looking and
-/// claiming; 48 bits are enough for days.
+/// Who may call what: push, pop, pop_newest, front, drain_half and room: the owner. steal_half: the
+/// owner of another queue, who passes his own. empty and size: anybody.
+///
+/// Invariants: first busy <= head <= tail <= first busy + Capacity. Only the owner moves the tail.
+/// The first busy slot never goes back, so that an old word shows no room that is not there. The
+/// owner alone writes slots, and only outside [first busy, tail). A slot in [head, tail) holds an
+/// item. The word is changed by read-modify-writes only: who acquires it sees what any of the
+/// changes before has released.
+///
+/// Rejected: head and tail in a word each (our former version): the owner must not take the newest,
+/// as nothing but a fence in every pop tells it of the claims of thieves; and with the fence, as in
+/// a Chase-Lev deque, a thief can take one item at a time only. Copying before claiming (Go): the
+/// owner's next pop voids the copy, so that a queue of short tasks is hardly ever robbed, and after
+/// a pop_newest and a push the copy is wrong although the word is the same. A lock: a thief that is
+/// preempted would stop the owner.
 #pragma once
 
 #include <weft/base/spinlock.hpp>
@@ -68,58 +84,70 @@ struct StdAtomics {
 template <class T, std::size_t Capacity = 256, class Atomics = StdAtomics>
 class StealQueue {
   static_assert(std::has_single_bit(Capacity) && Capacity <= (std::size_t{1} << 15));
+  using Word = std::uint64_t;
 
  public:
   static constexpr std::size_t capacity = Capacity;
 
   /// `start`: the first position, for tests of what happens when positions wrap.
-  explicit StealQueue(std::uint64_t start = 0) noexcept : head_(start << lag_bits), tail_(start) {}
+  explicit StealQueue(std::uint64_t start = 0) noexcept
+      : word_(start << tail_shift | (start << head_shift & head_field)) {}
   StealQueue(const StealQueue&) = delete;
   StealQueue& operator=(const StealQueue&) = delete;
 
   /// Owner. False: no room, nothing was done.
   [[nodiscard]] bool push(T* item) noexcept {
-    const std::uint64_t tail = own_tail();
-    if (room(tail) == 0) return false;
-    put(tail, item);
+    const Word word = look_for_room();
+    if (room_in(word) == 0) return false;
+    slot(tail_of(word)).set(item);
+    publish(1);
     return true;
   }
 
   /// Owner. The oldest item; null: empty.
   T* pop() noexcept {
-    const std::uint64_t tail = own_tail();
     // relaxed: to be checked by the claim below.
-    std::uint64_t word = head_.load(std::memory_order_relaxed);
+    Word word = word_.load(std::memory_order_relaxed);
     do {
-      if (distance(head_of(word), tail) == 0) return nullptr;
-      // relaxed: the owner wrote the slot itself, and will itself push over it. What a thief has
-      // released by clearing the lag stays released, because this is a read-modify-write.
-    } while (!head_.compare_exchange_weak(word, advanced(word, 1), std::memory_order_relaxed));
+      if (count_in(word) == 0) return nullptr;
+      // relaxed: the owner wrote the slot itself, and will itself push over it.
+    } while (!word_.compare_exchange_weak(word, without(word, 1), std::memory_order_relaxed));
     return slot(head_of(word)).get();
+  }
+
+  /// Owner. The item pushed last; null: empty.
+  T* pop_newest() noexcept {
+    // relaxed, here and in the claim: as in pop().
+    Word word = word_.load(std::memory_order_relaxed);
+    do {
+      if (count_in(word) == 0) return nullptr;
+    } while (!word_.compare_exchange_weak(word, word - one_tail, std::memory_order_relaxed));
+    return slot(tail_of(word) - 1).get();
   }
 
   /// Owner. What pop() would return if no thief comes first. Not to be dereferenced: a thief may
   /// have run and freed it already.
   [[nodiscard]] T* front() const noexcept {
     // relaxed: a hint.
-    const std::uint64_t head = head_of(head_.load(std::memory_order_relaxed));
-    return distance(head, own_tail()) == 0 ? nullptr : slot(head).get();
+    const Word word = word_.load(std::memory_order_relaxed);
+    return count_in(word) == 0 ? nullptr : slot(head_of(word)).get();
   }
 
   /// Owner. How many pushes will succeed, at least.
-  [[nodiscard]] std::size_t room() const noexcept { return room(own_tail()); }
+  [[nodiscard]] std::size_t room() const noexcept {
+    return static_cast<std::size_t>(room_in(look_for_room()));
+  }
 
   /// Owner. Takes the older half (rounded down, at most out.size()), for instance to move it
   /// elsewhere when the queue is full. Returns the items, oldest first, in `out`.
   std::span<T*> drain_half(std::span<T*> out) noexcept {
-    const std::uint64_t tail = own_tail();
     // relaxed, here and in the claim: as in pop().
-    std::uint64_t word = head_.load(std::memory_order_relaxed);
+    Word word = word_.load(std::memory_order_relaxed);
     std::uint64_t count = 0;
     do {
-      count = std::min<std::uint64_t>(distance(head_of(word), tail) / 2, out.size());
+      count = std::min<std::uint64_t>(count_in(word) / 2, out.size());
       if (count == 0) return {};
-    } while (!head_.compare_exchange_weak(word, advanced(word, count), std::memory_order_relaxed));
+    } while (!word_.compare_exchange_weak(word, without(word, count), std::memory_order_relaxed));
     for (std::uint64_t i = 0; i < count; ++i) out[i] = slot(head_of(word) + i).get();
     return out.first(count);
   }
@@ -128,19 +156,17 @@ class StealQueue {
   /// others into `mine`, the caller's own queue, as far as it has room. Null: empty, or others are
   /// at work here. Never waits.
   T* steal_half(StealQueue& mine) noexcept {
+    const std::uint64_t most = mine.room() + 1;  // can only grow: we alone push there
+    // relaxed: to be checked by the claim below.
+    Word word = word_.load(std::memory_order_relaxed);
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
-      // relaxed: to be checked by the claim below.
-      std::uint64_t word = head_.load(std::memory_order_relaxed);
-      if (lag_of(word) != 0) return nullptr;
-      // acquire: partner is the release store in put(). The slots before tail are written.
-      const std::uint64_t tail = tail_.load(std::memory_order_acquire);
-      const std::uint64_t count = distance(head_of(word), tail);
-      if (count == 0) return nullptr;
-      if (count > Capacity) continue;  // the two do not belong together: one of them is old
-      const std::uint64_t taken = std::min<std::uint64_t>(count - count / 2, mine.room() + 1);
-      // relaxed: nothing is read or written here that the owner or another thief would look at
-      // before the lag is cleared; the slots were made visible by tail.
-      if (head_.compare_exchange_strong(word, word + (taken << lag_bits) + taken,
+      const std::uint64_t count = count_in(word);
+      if (count == 0 || lag_of(word) != 0) return nullptr;
+      const std::uint64_t taken = std::min(count - count / 2, most);
+      // acquire: partner is the push in publish(); the claimed slots are written. The look above
+      // would be too early for that: the newest may have been replaced, with the same word again.
+      // relaxed if it fails: we look again, with what is there now.
+      if (word_.compare_exchange_strong(word, past(word, taken) + taken, std::memory_order_acquire,
                                         std::memory_order_relaxed)) {
         return copy(head_of(word), taken, mine);
       }
@@ -148,40 +174,44 @@ class StealQueue {
     return nullptr;
   }
 
-  /// Anybody. In the order of all seq_cst operations: true only if everything was taken whose push
-  /// comes before. A push alone has no place in that order; a seq_cst fence after it gives it one.
-  [[nodiscard]] bool empty() const noexcept {
-    const std::uint64_t tail = tail_.load();
-    // relaxed: an old head makes the queue look fuller than it is, no more.
-    const std::uint64_t ahead = distance(head_of(head_.load(std::memory_order_relaxed)), tail);
-    return ahead == 0 || ahead > Capacity;  // the head went on past the tail we saw
-  }
+  /// Anybody. Exact, at its place in the order of all seq_cst operations: everything was taken
+  /// whose push comes before.
+  [[nodiscard]] bool empty() const noexcept { return count_in(word_.load()) == 0; }
 
-  /// Anybody; a hint.
+  /// Anybody. What it was a moment ago.
   [[nodiscard]] std::size_t size() const noexcept {
     // relaxed: a hint.
-    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
-    const std::uint64_t count = distance(head_of(head_.load(std::memory_order_relaxed)), tail);
-    return count > Capacity ? 0 : static_cast<std::size_t>(count);
+    return static_cast<std::size_t>(count_in(word_.load(std::memory_order_relaxed)));
   }
 
  private:
-  static constexpr unsigned lag_bits = 16;
-  static constexpr std::uint64_t lag_mask = (std::uint64_t{1} << lag_bits) - 1;
-  static constexpr int most_attempts = 4;  // each is lost to somebody who has taken something
+  static constexpr unsigned head_shift = 16;
+  static constexpr unsigned tail_shift = 40;
+  static constexpr Word position_mask = (Word{1} << 24) - 1;
+  static constexpr Word head_field = position_mask << head_shift;
+  static constexpr Word lag_mask = (Word{1} << head_shift) - 1;
+  static constexpr Word one_tail = Word{1} << tail_shift;
+  static constexpr int most_attempts = 4;  // each is lost to somebody who has got something done
 
-  [[nodiscard]] static std::uint64_t head_of(std::uint64_t word) noexcept {
-    return word >> lag_bits;
+  [[nodiscard]] static Word lag_of(Word word) noexcept { return word & lag_mask; }
+  [[nodiscard]] static Word head_of(Word word) noexcept {
+    return word >> head_shift & position_mask;
   }
-  [[nodiscard]] static std::uint64_t lag_of(std::uint64_t word) noexcept { return word & lag_mask; }
-  /// Positions are equal if their lower 48 bits are.
-  [[nodiscard]] static std::uint64_t distance(std::uint64_t from, std::uint64_t to) noexcept {
-    return (to - from) << lag_bits >> lag_bits;
+  [[nodiscard]] static Word tail_of(Word word) noexcept { return word >> tail_shift; }
+  [[nodiscard]] static Word count_in(Word word) noexcept {
+    return (tail_of(word) - head_of(word)) & position_mask;
   }
-  /// The word after the owner has taken `count` items: while a thief copies, what the owner takes
-  /// is behind the thief's slots and adds to the lag.
-  [[nodiscard]] static std::uint64_t advanced(std::uint64_t word, std::uint64_t count) noexcept {
-    return word + (count << lag_bits) + (lag_of(word) != 0 ? count : 0);
+  [[nodiscard]] static Word room_in(Word word) noexcept {
+    return Capacity - count_in(word) - lag_of(word);
+  }
+  /// The head moved on by `count`, without a carry into the tail.
+  [[nodiscard]] static Word past(Word word, std::uint64_t count) noexcept {
+    return (word & ~head_field) | ((word + (count << head_shift)) & head_field);
+  }
+  /// The word after the owner has taken the `count` oldest: while a thief copies, they are behind
+  /// its slots and add to the lag.
+  [[nodiscard]] static Word without(Word word, std::uint64_t count) noexcept {
+    return past(word, count) + (lag_of(word) != 0 ? count : 0);
   }
 
   [[nodiscard]] auto& slot(std::uint64_t position) noexcept {
@@ -191,36 +221,30 @@ class StealQueue {
     return slots_[static_cast<std::size_t>(position) & (Capacity - 1)];
   }
 
-  [[nodiscard]] std::uint64_t own_tail() const noexcept {
-    return tail_.load(std::memory_order_relaxed);  // relaxed: only we, the owner, write it
-  }
-  [[nodiscard]] std::size_t room(std::uint64_t tail) const noexcept {
+  /// Owner, before it writes slots.
+  [[nodiscard]] Word look_for_room() const noexcept {
     // acquire: partner is the release in copy(). The thief has read the slots that it frees.
-    const std::uint64_t word = head_.load(std::memory_order_acquire);
-    return Capacity - static_cast<std::size_t>(distance(head_of(word), tail) + lag_of(word));
+    return word_.load(std::memory_order_acquire);
   }
-  void put(std::uint64_t tail, T* item) noexcept {
-    slot(tail).set(item);
-    // release: partner is the acquire load in steal_half().
-    tail_.store(tail + 1, std::memory_order_release);
-  }
+  /// Owner, having written so many slots from the tail on. An addition, because thieves may change
+  /// the rest of the word meanwhile. seq_cst: partners are the claim in steal_half(), which sees
+  /// the slots, and empty(): see "Sleep".
+  void publish(std::uint64_t count) noexcept { word_.fetch_add(count << tail_shift); }
 
   /// The thief, having claimed `count` slots.
   T* copy(std::uint64_t head, std::uint64_t count, StealQueue& mine) noexcept {
     T* first = slot(head).get();
-    const std::uint64_t tail = mine.own_tail();
+    // relaxed: only we, the owner of that queue, move its tail.
+    const std::uint64_t tail = tail_of(mine.word_.load(std::memory_order_relaxed));
     for (std::uint64_t i = 1; i < count; ++i) mine.slot(tail + i - 1).set(slot(head + i).get());
-    // release: partner is the acquire load in steal_half(), of whoever robs us in turn.
-    if (count > 1) mine.tail_.store(tail + count - 1, std::memory_order_release);
-    // release: partner is the acquire load in room(). We have read the slots.
-    head_.fetch_and(~lag_mask, std::memory_order_release);
+    if (count > 1) mine.publish(count - 1);
+    // release: partner is the acquire load in look_for_room(). We have read the slots.
+    word_.fetch_and(~lag_mask, std::memory_order_release);
     return first;
   }
 
-  // One line for both words: whoever looks at one looks at the other.
-  alignas(64) typename Atomics::template Atomic<std::uint64_t> head_;  // by RMW only
-  typename Atomics::template Atomic<std::uint64_t> tail_;              // written by the owner
-  std::array<typename Atomics::template Cell<T*>, Capacity> slots_;    // written by the owner
+  alignas(64) typename Atomics::template Atomic<Word> word_;         // changed by RMW only
+  std::array<typename Atomics::template Cell<T*>, Capacity> slots_;  // written by the owner
 };
 
 }  // namespace weft

@@ -56,7 +56,7 @@ class Io : public ListNode<Io> {
   }
   [[nodiscard]] Scope& root() noexcept { return root_; }
   /// Tasks that have been spawned and not yet completed.
-  [[nodiscard]] std::size_t live() const noexcept {
+  [[nodiscard]] virtual std::size_t live() const noexcept {
     return live_.load(
         std::memory_order_relaxed);  // relaxed: a report; engines decide on their own thread
   }
@@ -103,15 +103,17 @@ class Io : public ListNode<Io> {
   /// Blocks the calling thread until ready(task); for tasks whose flow is a thread.
   virtual void block(Task& task) = 0;
 
-  /// Runs other tasks from within the running one, until done(argument): for destructors in
-  /// coroutines, which must wait and cannot suspend.
-  virtual void run_nested(bool (*done)(void*), void* argument) = 0;
+  /// Between these two no other thread runs tasks of this Io, but for those that do not come to an
+  /// end: for dumps.
+  virtual void hold() noexcept {}
+  virtual void let_go() noexcept {}
 
-  [[nodiscard]] std::uint64_t next_tid() noexcept {
+  [[nodiscard]] virtual std::uint64_t next_tid() noexcept {
     return last_tid_.fetch_add(1, std::memory_order_relaxed) +
            1;  // relaxed: only unique and rising
   }
-  void admit() noexcept { live_.fetch_add(1, std::memory_order_relaxed); }
+  /// A task will be launched.
+  virtual void admit() noexcept { live_.fetch_add(1, std::memory_order_relaxed); }
   /// The task is complete. The last use of the Io by the task's own code.
   virtual void retire(Task& task) noexcept = 0;
 
@@ -129,6 +131,10 @@ class Io : public ListNode<Io> {
   void enter_registry();
   void leave_registry() noexcept;
   void wait_for_visitors() const noexcept;
+  /// The first of `n` tids that nobody else gets.
+  [[nodiscard]] std::uint64_t reserve_tids(std::uint64_t n) noexcept {
+    return last_tid_.fetch_add(n, std::memory_order_relaxed) + 1;  // relaxed: see next_tid()
+  }
 
   std::atomic<std::size_t> live_{0};
 

@@ -19,8 +19,8 @@
 ///
 /// In coroutines, where destructors cannot suspend: `co_await scope.joined()`, or `co_await
 /// within(...)` with a body that is a coroutine. Forgetting it is a checked error. If an exception
-/// or a cancellation leaves the scope, its children are cancelled and run to their end from within
-/// the destructor, one at a time.
+/// or a cancellation leaves the scope, its children are cancelled, and the destructor waits for
+/// them on the stack it happens to run on.
 ///
 /// Any task or thread may spawn into, cancel or join a scope it can reach.
 #pragma once

@@ -52,6 +52,9 @@ struct SpawnOptions {
   /// This task changes MXCSR by intrinsics and wants it kept across switches (<cfenv> needs no
   /// option).
   bool keep_float_control = false;
+  /// On a pool: the worker to run on (counted from 1, modulo the number of workers), as long as it
+  /// is not stuck or overrun. 0: whichever comes first.
+  std::uint16_t worker = 0;
 };
 
 class Task : public Wait, public CancelNode {
@@ -94,6 +97,9 @@ class Task : public Wait, public CancelNode {
 
   // Waiting (see Wait)
 
+  /// A coroutine may now wait by suspend(), as a fiber does: in a destructor, where it has no other
+  /// way.
+  void let_wait_on_stack(bool may) noexcept { may_wait_on_stack_ = may; }
   void suspend() final;
   void give_way() final;
   void suspend_coroutine(std::coroutine_handle<> handle, Recheck* recheck) noexcept final;
@@ -128,6 +134,10 @@ class Task : public Wait, public CancelNode {
     if (observer_ != nullptr) [[unlikely]]
       observer_->on_edge(*this, from, to);
   }
+  /// For whoever holds it while it is ready: the next in some list.
+  [[nodiscard]] Task*& next_ready() noexcept { return next_ready_; }
+  /// The worker it would like to run on, counted from 1; 0: any.
+  [[nodiscard]] std::uint16_t wanted_worker() const noexcept { return wanted_worker_; }
   /// Enters the tree under `scope` and hands itself to the Io.
   void start(Scope& scope);
 
@@ -146,8 +156,6 @@ class Task : public Wait, public CancelNode {
 
  private:
   friend class Worker;
-  friend class ReadyQueue;
-  friend class Inbox;
   [[nodiscard]] static constexpr bool legal(TaskState from, TaskState to) noexcept {
     switch (to) {
       case TaskState::created:
@@ -172,12 +180,14 @@ class Task : public Wait, public CancelNode {
   const std::uint32_t stack_size_;
   const std::uint16_t io_number_;  // the Io itself may be gone before the last handle
   const bool keep_float_control_;
+  const std::uint16_t wanted_worker_;
 
   // The running task's, or its worker's while it is off its stack.
   CancelNode* active_ = this;
   LocalBinding* locals_ = nullptr;
   Fiber* fiber_ = nullptr;  // bound at first run
   std::coroutine_handle<> resume_point_{};
+  bool may_wait_on_stack_ = false;
   Recheck* recheck_ = nullptr;  // of the current suspension of a coroutine
   Task* next_ready_ = nullptr;  // the run queue's
 

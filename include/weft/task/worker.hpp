@@ -5,6 +5,18 @@
 /// *their* stack: "yield before commit". A leaving fiber switches directly to the next ready fiber
 /// if there is one, without a detour over the worker's own stack ("home"); after `budget` such hops
 /// it goes home, where the engine looks at timers, inbox and the outside world.
+///
+/// Coroutines run on a fiber as well, one after the other on the same: the worker's runner. It is
+/// only lent to them, and a coroutine that is suspended needs none. But a coroutine that must wait
+/// where it cannot suspend, in a destructor, keeps the runner until it goes on, as any task keeps
+/// its fiber; the worker takes another one. (Rejected: running other tasks from within the
+/// destructor. Those may do the same, and then somebody waits for what lies beneath it on the
+/// stack.)
+///
+/// A worker has ready tasks of its own, which nobody else sees. One that shares its tasks with
+/// other workers (a pool's) keeps them elsewhere instead, and fetches one when it needs one: a task
+/// that has been fetched is run next, whatever it is. There a task that yields may be taken by
+/// somebody else as soon as it is queued, so it is queued only when it is off its stack.
 #pragma once
 
 #include <weft/stack/overflow.hpp>
@@ -25,13 +37,13 @@ class ReadyQueue {
   [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
   [[nodiscard]] Task* front() const noexcept { return first_; }
   void push(Task& task) noexcept {
-    task.next_ready_ = nullptr;
-    (first_ == nullptr ? first_ : last_->next_ready_) = &task;
+    task.next_ready() = nullptr;
+    (first_ == nullptr ? first_ : last_->next_ready()) = &task;
     last_ = &task;
   }
   Task* pop() noexcept {
     Task* task = first_;
-    if (task != nullptr) first_ = task->next_ready_;
+    if (task != nullptr) first_ = task->next_ready();
     return task;
   }
 
@@ -46,11 +58,11 @@ class Inbox {
   [[nodiscard]] bool empty() const noexcept { return newest_.load() == nullptr; }
 
   void push(Task& task) noexcept {
-    task.next_ready_ =
+    task.next_ready() =
         newest_.load(std::memory_order_relaxed);  // relaxed: the exchange below checks
     // seq_cst: the pusher then looks whether the owner sleeps, and the owner, before it sleeps,
     // looks here.
-    while (!newest_.compare_exchange_weak(task.next_ready_, &task)) {
+    while (!newest_.compare_exchange_weak(task.next_ready(), &task)) {
     }
   }
   void drain_into(ReadyQueue& queue) noexcept;
@@ -61,8 +73,8 @@ class Inbox {
 
 class Worker : public Current {
  public:
-  explicit Worker(Io& io) noexcept : io_(io) {}
-  ~Worker() {
+  explicit Worker(Io& io) noexcept : Worker(io, false) {}
+  virtual ~Worker() {
     WEFT_CHECK(attached_to_.load() == std::thread::id{},
                "a worker is destroyed while it runs tasks");
   }
@@ -80,36 +92,6 @@ class Worker : public Current {
   /// other thread's.
   [[nodiscard]] bool attached_here() const noexcept;
 
-  /// For a destructor that must wait inside a coroutine: keeps what the engine needs to come back
-  /// to the running task, while tasks are run from within it.
-  class Nested {
-   public:
-    explicit Nested(Worker& worker) noexcept
-        : worker_(worker),
-          wait_(std::exchange(worker.wait, nullptr)),
-          hop_(std::exchange(worker.hop, {})),
-          left_(worker.left_),
-          exceptions_(std::exchange(*worker.thread_.exceptions, {})),
-          control_(stack::read_float_control()) {}
-    Nested(const Nested&) = delete;
-    Nested& operator=(const Nested&) = delete;
-    ~Nested() {
-      worker_.wait = wait_;
-      worker_.hop = hop_;
-      worker_.left_ = left_;
-      *worker_.thread_.exceptions = exceptions_;
-      stack::write_float_control(control_);
-    }
-
-   private:
-    Worker& worker_;
-    Wait* wait_;
-    std::coroutine_handle<> hop_;
-    Task* left_;
-    stack::ExceptionState exceptions_;
-    stack::FloatControl control_;
-  };
-
   /// From home: runs a ready task, and then those it hops to, until one of them comes home.
   void run(Task& task);
   /// Runs a task from start to end on the calling stack; its waits block the thread.
@@ -125,26 +107,49 @@ class Worker : public Current {
   void coroutine_done() noexcept { after_ = After::finish; }
 
  protected:
+  Worker(Io& io, bool shares) noexcept : shares_(shares), io_(io) {}
+
+  /// Of a worker that shares: the task to run next, null if there is none; and where a task goes
+  /// that has had its turn.
+  virtual Task* take_shared() noexcept { return nullptr; }
+  virtual void put_shared(Task& /*task*/) noexcept {}
+
+  /// Tasks begun: a sign of life, for others to read.
+  [[nodiscard]] std::uint64_t turns_begun() const noexcept {
+    return turns_begun_.load(std::memory_order_relaxed);  // relaxed: a report
+  }
+
+  const bool shares_;
   ReadyQueue ready_;
   std::uint32_t budget_ = 0;  // direct hops left until a task must come home
 
  private:
-  enum class After : std::uint8_t { nothing, requeue, park, finish };
+  enum class After : std::uint8_t { nothing, requeue, park, finish, drop_runner };
 
   static void fiber_main(void* worker);
-  void run_fiber(Task& task);
-  [[nodiscard]] bool give_fiber(Task& task);
-  void take_fiber(Task& task) noexcept;
+  static void runner_main(void* worker);
+  static void run_coroutine_task(Task& task);
+  [[nodiscard]] stack::Strand* strand_for(Task& task);
+  [[nodiscard]] Fiber* take_fiber(std::size_t stack_size, bool keep_float_control,
+                                  void (*entry)(void*));
+  void give_fiber(Fiber* fiber, bool reusable) noexcept;
   [[nodiscard]] bool reusable(const Task& task) const noexcept;
-  void run_coroutine_task(Task& task);
+  [[nodiscard]] bool on_hand(const Task& task) const noexcept;
+  [[nodiscard]] stack::Strand& strand_of(Task& task) noexcept;
+  [[nodiscard]] Task* next_for_runner() noexcept;
+  void coroutine_left(Task& task) noexcept;
   void leave_fiber(Task& task, After after);
-  [[nodiscard]] Task* next_to_hop_to() const noexcept;
+  [[nodiscard]] Task* next_to_hop_to() noexcept;
+  void fetch() noexcept;
+  void yield_shared(Task& task);
   void requeue(Task& task) noexcept;
   void settle();
   void end(Task& task) noexcept;
   void begin(Task& task) noexcept {
     task.to_state(TaskState::running);
     wait = &task;
+    // relaxed: a report. No read-modify-write: only the worker counts.
+    turns_begun_.store(turns_begun_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   [[nodiscard]] Task* next_for_this_fiber(const Task& finished) noexcept;
   [[nodiscard]] stack::Strand& next_strand() noexcept;
@@ -156,8 +161,11 @@ class Worker : public Current {
   stack::ThreadState thread_{};
   stack::ExceptionState outer_exceptions_;  // the thread's own, while it is ours
   stack::Strand home_;
+  std::atomic<std::uint64_t> turns_begun_{0};
   After after_ = After::nothing;
   Task* left_ = nullptr;                  // whom `after_` is about
+  Fiber* runner_ = nullptr;               // idle, or running a coroutine now
+  Fiber* dropped_ = nullptr;              // a runner too many, see After::drop_runner
   std::array<Fiber*, 32> idle_fibers_{};  // with stacks of the usual size, warm
   std::size_t idle_count_ = 0;
   BlockCache blocks_;
@@ -171,20 +179,38 @@ class Worker : public Current {
 /// For the overflow handler: the stack the calling thread is on. Async-signal-safe.
 [[nodiscard]] bool find_running_stack(stack::Running& running) noexcept;
 
-/// The ready fiber a leaving fiber may switch to directly; null: it must go home.
-inline Task* Worker::next_to_hop_to() const noexcept {
+/// Is there a stack for it to go on with?
+inline bool Worker::on_hand(const Task& task) const noexcept {
+  return task.fiber_ != nullptr || (task.flow() == Wait::Flow::coroutine && runner_ != nullptr);
+}
+
+inline stack::Strand& Worker::strand_of(Task& task) noexcept {
+  return (task.fiber_ != nullptr ? task.fiber_ : runner_)->strand();
+}
+
+/// The ready task a leaving fiber may switch to directly; null: it must go home.
+inline Task* Worker::next_to_hop_to() noexcept {
+  if (shares_ && budget_ > 0) fetch();
   Task* next = ready_.front();
-  return budget_ == 0 || next == nullptr || next->fiber_ == nullptr ? nullptr : next;
+  return budget_ == 0 || next == nullptr || !on_hand(*next) ? nullptr : next;
 }
 
 inline void Worker::requeue(Task& task) noexcept {
   task.to_state(TaskState::ready);
-  ready_.push(task);
+  if (shares_) {
+    put_shared(task);
+  } else {
+    ready_.push(task);
+  }
 }
 
 // In line down to the switch: a call around it would end in returns that the processor has no way
 // of predicting, since it came by another fiber's call.
 inline void Worker::yield_fiber(Task& task) {
+  if (shares_) {
+    yield_shared(task);
+    return;
+  }
   Task* next = next_to_hop_to();
   if (next == nullptr) {
     if (ready_.empty() && budget_ > 0) {
@@ -199,7 +225,7 @@ inline void Worker::yield_fiber(Task& task) {
   // Before we are off the stack: nobody but this worker, which is busy here, takes from ready_.
   requeue(task);
   begin(*next);
-  void* back = stack::switch_strand(task.fiber_->strand(), next->fiber_->strand(), thread_, this);
+  void* back = stack::switch_strand(task.fiber_->strand(), strand_of(*next), thread_, this);
   auto* worker = static_cast<Worker*>(back);
   if (worker->after_ != After::nothing) worker->settle();
 }

@@ -25,9 +25,9 @@ class Timeline {
  public:
   explicit Timeline(Instant start) noexcept;
 
-  /// A deadline that has passed already fires at the next advance().
-  /// `timer.deadline` is set by the caller.
-  void arm(TimerNode& timer) noexcept;
+  /// A deadline that has passed already fires at the next advance(). `timer.deadline` is set by the
+  /// caller. True: somebody sleeps for longer than that (see sleep()), and the caller must wake it.
+  bool arm(TimerNode& timer) noexcept;
   /// After it returns the timer will not fire, or has fired completely. Harmless if it is not
   /// armed.
   void disarm(TimerNode& timer) noexcept;
@@ -39,6 +39,10 @@ class Timeline {
   /// No timer fires before this instant; never() if there is none. A lower bound: it may lie before
   /// the first deadline, and then advancing to it fires nothing but brings the bound closer.
   [[nodiscard]] Instant next() const noexcept;
+  /// The same, for an engine on which other threads arm timers: the caller is going to sleep until
+  /// then, and is told of earlier ones by whoever arms them, until awake().
+  [[nodiscard]] Instant sleep() noexcept;
+  void awake() noexcept;
   [[nodiscard]] std::size_t size() const noexcept;
 
  private:
@@ -52,9 +56,11 @@ class Timeline {
   void fire(List<TimerNode>& list, WakeList& wakes) noexcept;
   [[nodiscard]] std::uint64_t next_locked() const noexcept;
   [[nodiscard]] static std::uint64_t ticks(Instant instant) noexcept;
+  [[nodiscard]] static Instant to_instant(std::uint64_t ticks) noexcept;
 
   mutable Spinlock lock_;
-  std::uint64_t elapsed_;  // all under lock_: the wheel's time
+  std::uint64_t elapsed_;           // all under lock_: the wheel's time
+  std::uint64_t sleeps_until_ = 0;  // zero: nobody sleeps
   std::size_t size_ = 0;
   std::array<std::uint64_t, levels> occupied_{};  // one bit per bucket
   std::array<List<TimerNode>, levels * buckets> wheel_;

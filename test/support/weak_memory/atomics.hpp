@@ -129,6 +129,7 @@ inline bool compare_exchange(std::uint8_t at, std::uint64_t& expected, std::uint
   }
   success = order_at(where, "compare_exchange", success);
   failure = order_at(where, "failed compare_exchange load", failure);
+  run.might_write(at, expected);
   const std::size_t rank =
       run.choose_read({.kind = Want::Kind::compare, .at = at, .expected = expected});
   const std::uint64_t old = run.memory().location(at).messages[rank].value;

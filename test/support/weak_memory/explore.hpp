@@ -203,6 +203,20 @@ class Execution {
     most = now;
     learned_ = true;
   }
+  /// A compare-exchange that could succeed, if others had not yet gone on to read-modify-write what
+  /// it expects: they must know that it wants to.
+  void might_write(std::uint8_t at, std::uint64_t expected) {
+    if (running_ == 0) return;
+    const Location& location = memory_.location(at);
+    const auto next = static_cast<std::uint8_t>(writes_[running_][at] + 1);
+    if (next <= most_writes_[running_][at]) return;
+    for (std::size_t i = memory_.oldest_readable(running_, at); i < location.count; ++i) {
+      if (location.messages[i].value != expected) continue;
+      most_writes_[running_][at] = next;
+      learned_ = true;
+      return;
+    }
+  }
   /// To be followed by give_up(), as a statement of its own: that leaves the thread's stack for
   /// good, and what lies on it then is never freed.
   void blame(const std::string& why) {

@@ -1,0 +1,435 @@
+#include <weft/sched/pool.hpp>
+
+#include <weft/task/dump.hpp>
+
+#include "sched/cpus.hpp"
+#include "sched/monitor.hpp"
+#include "sched/pool_worker.hpp"
+
+#include <cstdio>
+#include <mutex>
+
+#include <sched.h>
+
+namespace weft {
+
+namespace {
+
+// Pauses of about a microsecond before a worker goes to sleep: being woken costs thirty times that.
+constexpr int rounds_before_sleep = 16;
+constexpr int pauses_per_round = 16;
+
+void pause() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
+
+std::size_t workers_wanted(const PoolOptions& options) {
+  return options.workers > 0 ? options.workers : default_workers();
+}
+
+std::size_t searchers_wanted(std::size_t workers) {
+  return std::max<std::size_t>(1, std::min(workers, usable_cpus().size()) / 2);
+}
+
+}  // namespace
+
+// Set-up and end
+
+Pool::Pool(PoolOptions options)
+    : Io(std::move(options.io)),
+      kernel_(options.kernel ? std::move(options.kernel)
+                             : make_real_kernel({.taking_turns = true})),
+      on_deadlock_(options.on_deadlock),
+      virtual_time_(kernel_->patience() == Duration::zero()),
+      regular_(workers_wanted(options)),
+      timeline_(kernel_->now()),
+      idlers_(*kernel_, searchers_wanted(regular_), virtual_time_) {
+  const std::size_t most = regular_ + options.most_spares;
+  workers_.reserve(most);
+  for (std::size_t i = 0; i < most; ++i) {
+    workers_.push_back(std::make_unique<PoolWorker>(*this, i));
+    workers_.back()->turns_seen.resize(most);
+  }
+  monitor_ = std::make_unique<Monitor>(*this, options);
+  enter_registry();
+  try {
+    monitor_->start();
+  } catch (...) {
+    leave_registry();
+    stop_threads();
+    throw;
+  }
+}
+
+Pool::~Pool() noexcept {
+  if (live() > 0) {
+    root().cancel(CancelReason::shutdown);
+    try {
+      run();
+    } catch (const Deadlock&) {
+      // Reported already; the tasks were cancelled and have ended.
+    }
+  }
+  leave_registry();
+  wait_for_visitors();
+  stop_threads();
+}
+
+void Pool::stop_threads() noexcept {
+  stopping_.store(true);
+  for (auto& worker : workers_) idlers_.wake(worker->idler);
+  monitor_->stop();
+}
+
+void Pool::refuse_in_task() {
+  if (this_task() == nullptr) return;
+  throw std::logic_error(
+      "waiting for a pool inside a task would block the task's worker; spawn and join instead");
+}
+
+void Pool::run() {
+  refuse_in_task();
+  waiting_.fetch_add(1);
+  for (;;) {
+    const std::uint32_t before = quiet_.load();
+    if (live() == 0) break;
+    quiet_.wait(before);
+  }
+  waiting_.fetch_sub(1);
+  deadlock_.throw_if_any();
+}
+
+bool Pool::shutdown(Duration limit) {
+  refuse_in_task();
+  root().cancel(CancelReason::shutdown);
+  const auto clock = make_thread_kernel();
+  const Instant until = clock->now() + limit;
+  while (live() > 0) {
+    const Instant now = clock->now();
+    if (now >= until) {
+      std::fputs(("weft: shutdown: " + std::to_string(live()) + " task(s) did not end in time\n" +
+                  dump(*this))
+                     .c_str(),
+                 stderr);
+      return false;
+    }
+    clock->wait(std::min(until, now + std::chrono::milliseconds(1)));
+  }
+  return true;
+}
+
+// No task is left if as many have ended as were admitted. Those that ended are counted first: both
+// numbers only grow, and who sees a task's end sees its beginning and that of all it spawned; so
+// they are equal only if there was a moment without tasks.
+std::size_t Pool::live() const noexcept {
+  std::uint64_t ended = 0;
+  for (const auto& worker : workers_) ended += worker->ended.get();
+  std::uint64_t admitted = admitted_.load();
+  for (const auto& worker : workers_) admitted += worker->spawned.get();
+  return static_cast<std::size_t>(admitted - ended);
+}
+
+void Pool::tell_if_quiet() noexcept {
+  if (waiting_.load() == 0 || live() != 0) return;
+  quiet_.fetch_add(1);
+  quiet_.notify_all();
+}
+
+// What tasks ask
+
+PoolWorker* Pool::own_worker() const noexcept {
+  Worker* worker = this_worker();
+  return worker != nullptr && &worker->io() == this ? static_cast<PoolWorker*>(worker) : nullptr;
+}
+
+void Pool::arm_timer(TimerNode& timer) noexcept {
+  if (timeline_.arm(timer)) kernel_->interrupt();
+}
+
+std::uint32_t Pool::choose(std::uint32_t n) noexcept {
+  PoolWorker* worker = own_worker();
+  return worker == nullptr ? 0 : worker->rng.below(n);
+}
+
+std::uint64_t Pool::next_tid() noexcept {
+  constexpr std::uint64_t tids_at_once = 64;
+  PoolWorker* worker = own_worker();
+  if (worker == nullptr) return reserve_tids(1);
+  if (worker->tids == worker->tids_end) {
+    worker->tids = reserve_tids(tids_at_once);
+    worker->tids_end = worker->tids + tids_at_once;
+  }
+  return worker->tids++;
+}
+
+void Pool::admit() noexcept {
+  if (PoolWorker* worker = own_worker()) {
+    worker->spawned.add();
+  } else {
+    admitted_.fetch_add(1);
+  }
+}
+
+void Pool::retire(Task&) noexcept {
+  own_worker()->ended.add();
+}
+
+void Pool::launch(Task& task) noexcept {
+  PoolWorker* const worker = own_worker();
+  if (worker == nullptr || task.wanted_worker() != 0) {
+    ready(task);
+  } else {
+    worker->spawn(task);
+  }
+}
+
+void Pool::ready(Task& task) noexcept {
+  PoolWorker* const worker = own_worker();
+  if (worker != nullptr) {
+    if (!deliver(task)) worker->wake(task);
+    return;
+  }
+  const Visit visit(*this);
+  if (!deliver(task)) inject(task);
+}
+
+// To the worker it wants, unless that one is stuck or has too much to do already.
+bool Pool::deliver(Task& task) noexcept {
+  if (task.wanted_worker() == 0) return false;
+  PoolWorker& wanted = *workers_[(task.wanted_worker() - 1U) % regular_];
+  // relaxed: a hint.
+  if (wanted.stuck.load() ||
+      wanted.inbox_size.load(std::memory_order_relaxed) >= PoolWorker::longest_inbox) {
+    return false;
+  }
+  wanted.inbox_size.fetch_add(1, std::memory_order_relaxed);  // relaxed: a hint
+  wanted.inbox.push(task);
+  idlers_.wake(wanted.idler);
+  return true;
+}
+
+void Pool::inject(Task& task) noexcept {
+  injector_.push(task);
+  idlers_.wake_one();
+}
+
+void Pool::block(Task& task) {
+  WEFT_CHECK(false, "task '", task.name(), "' on a pool has no thread to block");
+}
+
+// A worker's day
+
+void Pool::work(PoolWorker& worker) {
+  worker.attach(true);
+  idlers_.joined();
+  for (;;) {
+    if (holds_.load() != 0) stand_still(worker);
+    look_outside(worker);
+    worker.empty_inbox();
+    // After bounded local work, somebody from outside.
+    if (Task* task = injector_.pop()) worker.put_first(*task);
+    if (worker.idler.searching && worker.has_tasks()) stop_searching(worker);
+    if (worker.run_tasks()) continue;
+    if (stopping_.load() || monitor_->may_retire(worker)) break;
+    tell_if_quiet();
+    if (Task* task = search(worker)) {
+      worker.put_first(*task);
+    } else {
+      sleep(worker);
+    }
+  }
+  if (worker.idler.searching) stop_searching(worker);
+  idlers_.left();
+  worker.detach();
+}
+
+// Null: nothing, and if the worker counts as searching, it still does.
+Task* Pool::search(PoolWorker& worker) noexcept {
+  if (!idlers_.start_searching(worker.idler)) return nullptr;
+  worker.searches.add();
+  for (std::size_t i = 0; i < worker_count(); ++i) {
+    worker.turns_seen[i] = workers_[i]->turns_begun();
+  }
+  Task* task = look_around(worker);
+  for (int round = 0; task == nullptr && round < rounds_before_sleep; ++round) {
+    for (int i = 0; i < pauses_per_round; ++i) pause();
+    task = look_around(worker);
+  }
+  if (task == nullptr) task = look_for_hot(worker);
+  if (task != nullptr) stop_searching(worker);
+  return task;
+}
+
+Task* Pool::look_around(PoolWorker& worker) noexcept {
+  if (Task* task = worker.take_injected(regular_)) return task;
+  const std::size_t count = worker_count();
+  const std::size_t first = worker.rng.below(static_cast<std::uint32_t>(count));
+  for (std::size_t i = 0; i < count; ++i) {
+    PoolWorker& victim = *workers_[(first + i) % count];
+    if (&victim == &worker) continue;
+    if (Task* task = worker.steal_from(victim)) return task;
+  }
+  return nullptr;
+}
+
+// What somebody woke and has not come to run since we began to search.
+Task* Pool::look_for_hot(PoolWorker& worker) noexcept {
+  for (std::size_t i = 0; i < worker_count(); ++i) {
+    if (i == worker.index) continue;
+    if (Task* task = worker.steal_hot(*workers_[i], worker.turns_seen[i])) return task;
+  }
+  return nullptr;
+}
+
+void Pool::stop_searching(PoolWorker& worker) noexcept {
+  if (idlers_.stop_searching(worker.idler) && work_anywhere()) idlers_.wake_one();
+}
+
+bool Pool::work_anywhere() const noexcept {
+  if (!injector_.empty()) return true;
+  for (std::size_t i = 0; i < worker_count(); ++i) {
+    if (workers_[i]->anything_to_steal()) return true;
+  }
+  return false;
+}
+
+// The same, with what is hot.
+bool Pool::work_waits() const noexcept {
+  for (std::size_t i = 0; i < worker_count(); ++i) {
+    if (workers_[i]->hot()) return true;
+  }
+  return work_anywhere();
+}
+
+// Announce, look once more, sleep. Afterwards the worker counts as searching, or there is something
+// for it alone.
+void Pool::sleep(PoolWorker& worker) {
+  worker.sleeps.add();
+  idlers_.announce(worker.idler);
+  tell_if_quiet();
+  if (!worker.inbox.empty() || stopping_.load() || holds_.load() != 0) {
+    idlers_.leave(worker.idler);
+  } else if (work_anywhere()) {
+    idlers_.search_again(worker.idler);
+  }
+  if (idlers_.poller() == &worker.idler) {
+    poll(worker);
+    idlers_.leave(worker.idler);
+    if (worker.queued() > 1) idlers_.wake_one();
+  } else {
+    tell_poller();
+    Idlers::sleep(worker.idler);
+  }
+  monitor_->awake();
+}
+
+// The last one to fall asleep may have brought about a deadlock, which is for the poller to find.
+void Pool::tell_poller() noexcept {
+  if (on_deadlock_ == OnDeadlock::wait || !all_asleep() || live() == 0) return;
+  if (timeline_.next().is_never() && !kernel_->expects()) kernel_->interrupt();
+}
+
+// The outside
+
+// Between tasks, if nobody sleeps there.
+void Pool::look_outside(PoolWorker& worker) {
+  if (idlers_.poller() != nullptr || virtual_time_) return;
+  const bool timers = !timeline_.next().is_never();
+  if ((!timers && !kernel_->in_use()) || !outside_.try_lock()) return;
+  const std::lock_guard guard(outside_, std::adopt_lock);
+  worker.polls.add();
+  worker.looking_outside = true;
+  if (kernel_->in_use()) kernel_->wait(Instant{});
+  if (timers) {
+    WakeList wakes;
+    timeline_.advance(kernel_->now(), wakes);
+  }
+  worker.looking_outside = false;
+  if (worker.queued() > 1) idlers_.wake_one();
+}
+
+void Pool::poll(PoolWorker& worker) {
+  const std::lock_guard guard(outside_);
+  worker.looking_outside = true;
+  while (worker.idler.asleep.load() != 0 && !worker.has_tasks()) {
+    if (virtual_time_ && !all_asleep()) break;  // somebody was woken: then time stands still
+    worker.polls.add();
+    wait_outside(worker);
+  }
+  worker.looking_outside = false;
+}
+
+void Pool::wait_outside(PoolWorker& worker) {
+  answer_dump_request(*this);
+  const Instant next = timeline_.sleep();
+  if (next.is_never()) {
+    wait_without_deadline(worker);
+  } else {
+    kernel_->wait(next);
+  }
+  timeline_.awake();
+  WakeList wakes;
+  timeline_.advance(kernel_->now(), wakes);
+}
+
+void Pool::wait_without_deadline(PoolWorker& worker) {
+  if (live() == 0 || !all_asleep()) {
+    kernel_->wait(Instant::never());  // see tell_poller()
+  } else if (nobody_will_wake(*kernel_, on_deadlock_, own_threads()) && all_asleep() &&
+             worker.idler.asleep.load() != 0 && !work_anywhere() && live() > 0) {
+    deadlock_.declare(*this);
+  }
+}
+
+// Nothing runs, and nothing has been sent to anybody.
+bool Pool::all_asleep() const noexcept {
+  if (idlers_.sleepers() < idlers_.everybody() || idlers_.everybody() < regular_) return false;
+  for (std::size_t i = 0; i < worker_count(); ++i) {
+    if (!workers_[i]->inbox.empty()) return false;
+  }
+  return true;
+}
+
+std::size_t Pool::own_threads() const noexcept {
+  return idlers_.everybody() - 1 + monitor_->threads() + waiting_.load();
+}
+
+// Dumps
+
+void Pool::stand_still(PoolWorker& worker) noexcept {
+  worker.held.store(true);
+  while (const std::uint32_t holds = holds_.load()) holds_.wait(holds);
+  worker.held.store(false);
+}
+
+// A worker that does not come home, and begins nothing, is in a task that may take for ever.
+void Pool::hold() noexcept {
+  holds_.fetch_add(1);
+  const auto clock = make_thread_kernel();
+  for (std::size_t i = 0; i < worker_count(); ++i) {
+    const PoolWorker& worker = *workers_[i];
+    if (&worker == own_worker()) continue;
+    std::uint64_t turns = worker.turns_begun();
+    Instant since = clock->now();
+    while (!worker.held.load() && worker.idler.asleep.load() == 0 && !worker.retired.load()) {
+      clock->wait(clock->now() + std::chrono::microseconds(100));
+      if (worker.turns_begun() != turns) {
+        turns = worker.turns_begun();
+        since = clock->now();
+      } else if (clock->now() - since > std::chrono::milliseconds(50)) {
+        break;
+      }
+    }
+  }
+}
+
+void Pool::let_go() noexcept {
+  holds_.fetch_sub(1);
+  holds_.notify_all();
+}
+
+}  // namespace weft

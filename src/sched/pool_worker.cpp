@@ -1,0 +1,213 @@
+#include "sched/pool_worker.hpp"
+
+#include <bit>
+
+namespace weft {
+
+namespace {
+
+constexpr std::uint32_t most_hot_in_a_row = 16;
+// Of so many tasks taken, one is the oldest in the queue, and the oldest of the fresh ones. The
+// latter is rare: it begins another large branch of a tree of tasks, and costs memory.
+constexpr std::uint32_t one_queued_in = 16;
+constexpr std::uint32_t one_old_in = 1024;
+constexpr std::uint32_t one_sample_in = 64;  // of turns and of wakes
+constexpr std::uint32_t cold_for = 256;      // wakes
+constexpr auto too_long_hot = std::chrono::microseconds(20);
+
+void count(std::array<Counter, DurationHistogram::buckets>& counts, Duration d) noexcept {
+  const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(d.count(), 0));
+  counts[std::min<std::size_t>(std::bit_width(ns), counts.size() - 1)].add();
+}
+
+DurationHistogram read(const std::array<Counter, DurationHistogram::buckets>& counts) noexcept {
+  DurationHistogram histogram;
+  for (std::size_t i = 0; i < counts.size(); ++i) histogram.counts[i] = counts[i].get();
+  return histogram;
+}
+
+}  // namespace
+
+PoolWorker::PoolWorker(Pool& pool, std::size_t number) noexcept
+    : Worker(pool, true), index(number), rng(number + 1), pool_(pool) {}
+
+// Into a queue of our own; if it is full, half of it goes to the injector.
+void PoolWorker::push(Queue& queue, Task& task) noexcept {
+  if (queue.push(&task)) return;
+  std::array<Task*, Queue::capacity / 2> moved;
+  pool_.injector_.push_all(queue.drain_half(moved));
+  if (!queue.push(&task)) pool_.injector_.push(task);  // a thief is still at it
+}
+
+void PoolWorker::wake(Task& task) noexcept {
+  woken_.add();
+  if (looking_outside) {  // whoever looks tells the others when it is through
+    push(queue_, task);
+    return;
+  }
+  sample_wake(task);
+  if (keep_cold_ > 0) {
+    --keep_cold_;
+    push(queue_, task);
+    pool_.idlers_.wake_one();
+    return;
+  }
+  // acq_rel: partner are the exchanges of whoever takes it.
+  Task* const before = hot_.exchange(&task, std::memory_order_acq_rel);
+  if (before == nullptr) return;
+  push(queue_, *before);
+  pool_.idlers_.wake_one();
+}
+
+// A single task is left to this worker, which will soon wait for it, most likely; unless experience
+// says otherwise.
+void PoolWorker::spawn(Task& task) noexcept {
+  const bool alone = fresh_.empty() && keep_cold_ == 0;
+  if (keep_cold_ > 0) --keep_cold_;
+  sample_wake(task);
+  push(fresh_, task);
+  if (!alone) pool_.idlers_.wake_one();
+}
+
+Task* PoolWorker::take_hot() noexcept {
+  if (hot_.load(std::memory_order_relaxed) == nullptr) return nullptr;  // relaxed: only we fill it
+  return hot_.exchange(nullptr, std::memory_order_acq_rel);  // acq_rel: partner is wake()
+}
+
+Task* PoolWorker::choose_next() noexcept {
+  if (++takes_ % one_queued_in == 0) {
+    if (Task* task = queue_.pop()) return task;
+    if (takes_ % one_old_in == 0) {
+      if (Task* task = fresh_.pop()) return task;
+    }
+  }
+  if (hot_in_a_row_ < most_hot_in_a_row) {
+    if (Task* task = take_hot()) {
+      ++hot_in_a_row_;
+      return task;
+    }
+  }
+  hot_in_a_row_ = 0;
+  if (Task* task = fresh_.pop_newest()) return task;
+  if (Task* task = queue_.pop()) return task;
+  return take_hot();
+}
+
+Task* PoolWorker::take() noexcept {
+  // relaxed: the dump waits until we have seen it.
+  if (pool_.holds_.load(std::memory_order_relaxed) != 0) return nullptr;
+  Task* const task = choose_next();
+  if (task == nullptr) return nullptr;
+  if (task == watched_ || turn_since_ != Instant{} || takes_ % one_sample_in == 0) {
+    sample_turn(task);
+  }
+  return task;
+}
+
+void PoolWorker::sample_wake(const Task& task) noexcept {
+  if (++wakes_ % one_sample_in != 0) return;
+  watched_ = &task;
+  watched_since_ = pool_.now();
+}
+
+// Between two tasks. A watched task that was stolen is forgotten with the next sample.
+void PoolWorker::sample_turn(const Task* next) noexcept {
+  const Instant now = pool_.now();
+  if (turn_since_ != Instant{}) {
+    count(length_, now - turn_since_);
+    turn_since_ = {};
+  }
+  if (next == watched_) {
+    watched_ = nullptr;
+    const Duration delay = now - watched_since_;
+    count(delay_, delay);
+    if (delay > too_long_hot) keep_cold_ = cold_for;
+  }
+  if (takes_ % one_sample_in == 0) turn_since_ = now;
+}
+
+bool PoolWorker::run_tasks() {
+  budget_ = turns_per_visit;
+  bool any = false;
+  while (budget_ > 0) {
+    Task* task = ready_.pop();
+    if (task == nullptr) task = take();
+    if (task == nullptr) break;
+    --budget_;
+    any = true;
+    run(*task);
+  }
+  return any;
+}
+
+void PoolWorker::empty_inbox() noexcept {
+  if (inbox.empty()) return;
+  ReadyQueue sent;
+  inbox.drain_into(sent);
+  std::size_t count = 0;
+  while (Task* task = sent.pop()) {
+    // The first one runs next; the others are there for all, should it take long.
+    if (count++ == 0) {
+      put_first(*task);
+    } else {
+      push(queue_, *task);
+    }
+  }
+  inbox_size.fetch_sub(count, std::memory_order_relaxed);  // relaxed: a hint
+}
+
+Task* PoolWorker::take_injected(std::size_t sharers) noexcept {
+  return pool_.injector_.pop_some(queue_, sharers);
+}
+
+Task* PoolWorker::steal_from(PoolWorker& victim) noexcept {
+  for (Queue* const mine : {&queue_, &fresh_}) {
+    Queue& theirs = mine == &queue_ ? victim.queue_ : victim.fresh_;
+    const std::size_t before = mine->size();
+    if (Task* task = theirs.steal_half(*mine)) {
+      stolen.add(1 + mine->size() - before);
+      return task;
+    }
+  }
+  if (!victim.stuck.load() || victim.inbox.empty()) return nullptr;
+  ReadyQueue sent;
+  victim.inbox.drain_into(sent);
+  Task* const first = sent.pop();
+  std::size_t count = first == nullptr ? 0 : 1;
+  while (Task* task = sent.pop()) {
+    push(queue_, *task);
+    ++count;
+  }
+  victim.inbox_size.fetch_sub(count, std::memory_order_relaxed);  // relaxed: a hint
+  return first;
+}
+
+Task* PoolWorker::steal_hot(PoolWorker& victim, std::uint64_t seen) noexcept {
+  if (!victim.hot() || victim.turns_begun() != seen) return nullptr;
+  return victim.hot_.exchange(nullptr, std::memory_order_acq_rel);  // acq_rel: partner is wake()
+}
+
+std::size_t PoolWorker::queued() const noexcept {
+  return queue_.size() + fresh_.size() + (hot() ? 1 : 0) +
+         inbox_size.load(std::memory_order_relaxed);  // relaxed: a report
+}
+
+WorkerStats PoolWorker::stats() const noexcept {
+  WorkerStats stats;
+  stats.spawned = spawned.get();
+  stats.ended = ended.get();
+  stats.turns = turns_begun();
+  stats.woken = woken_.get();
+  stats.stolen = stolen.get();
+  stats.searches = searches.get();
+  stats.sleeps = sleeps.get();
+  stats.polls = polls.get();
+  stats.queued = queued();
+  stats.asleep = idler.asleep.load() != 0;
+  stats.stuck = stuck.load();
+  stats.delay = read(delay_);
+  stats.length = read(length_);
+  return stats;
+}
+
+}  // namespace weft
