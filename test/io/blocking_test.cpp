@@ -56,13 +56,13 @@ REAL_AND_INLINE(Blocking, C24_RunsOnAThreadOfItsOwn) {
 }
 
 EVERYWHERE(Blocking, S8_RunsAtOnceInVirtualTime) {
-  std::vector<int> order;
+  std::atomic<int> ran{0};
   Scope scope;
   for (int i = 0; i < 3; ++i) {
-    here.spawn(scope, [&, i]() -> Coro<> {
+    here.spawn(scope, [&]() -> Coro<> {
       const Instant before = now();
-      const bool in_task = co_await blocking_op([&order, i] {
-        order.push_back(i);
+      const bool in_task = co_await blocking_op([&ran] {
+        ++ran;
         return this_task() != nullptr;
       });
       EXPECT_FALSE(in_task);
@@ -71,7 +71,7 @@ EVERYWHERE(Blocking, S8_RunsAtOnceInVirtualTime) {
     });
   }
   co_await scope.joined();
-  EXPECT_EQ(order, (std::vector{0, 1, 2}));
+  EXPECT_EQ(ran, 3);
 }
 
 TEST(Blocking, C24_APlainThreadJustRunsIt) {

@@ -295,7 +295,7 @@ rc::Gen<Numbers> tapes(std::size_t most) {
 template <class Body>
 void run_case(Totals& totals, Body body) {
   totals.wrong = nullptr;
-  run_everywhere(false, [&](Here&) -> Coro<> { return body(); });
+  run_on_one_thread(false, [&](Here&) -> Coro<> { return body(); });
   if (totals.wrong != nullptr) RC_FAIL(totals.wrong);
 }
 
