@@ -15,7 +15,8 @@
  *             IO     tasks woken by three events, each but the last waits for the next
  *             TIMER  a task arms a timer and waits for its task; a plain thread arms one too
  *             INBOX  tasks for particular workers, one of which waits for an event
- *   LAZY      a poller that leaves does not look for a successor; a monitor does
+ *   LAZY      a poller that leaves does not look for a successor; a monitor does. So it is in Pool
+ *   RETIRES   1: the last worker is a spare one, and may end when it has nothing to do
  *
  * Proven, for every interleaving:
  *   - every task is run: none lies in a queue while all who could take it sleep
@@ -40,6 +41,10 @@
 #ifndef WORKERS
 #define WORKERS 2
 #endif
+#ifndef RETIRES
+#define RETIRES 0
+#endif
+#define STAYING (WORKERS - RETIRES) /* so many tasks may block their workers at a time */
 #define LIMIT (WORKERS / 2)
 #define TASKS 4
 #define ALL 7 /* the fourth is a timer that never comes */
@@ -61,6 +66,7 @@ byte deadline[TASKS] = NEVER;  /* of the task's timer, if it is armed */
 byte now = 1;
 byte done;                 /* ghost: the tasks that were run */
 byte in_kernel;            /* ghost */
+byte gone;                 /* ghost: workers that have ended */
 
 #define BIT(t) (1 << (t))
 
@@ -174,7 +180,7 @@ inline stop_searching() {
 #endif
   if
 #ifndef BROKEN_LAST_SEARCHER_IS_SILENT
-#ifdef BROKEN_LAST_SEARCHER_FORGETS_THE_KERNEL
+#if defined(LAZY) || defined(BROKEN_LAST_SEARCHER_FORGETS_THE_KERNEL)
   :: last && seen -> wake_one()
 #else
   :: last && (seen || poller == NONE) -> wake_one()
@@ -315,13 +321,17 @@ end_asleep:
 }
 
 /* What the tasks do. A task that waits blocks its worker. */
+#if STAYING > 1
 inline await(t) { (done & BIT(t)) }
+#else
+inline await(t) { skip }
+#endif
 
 inline run_task() {
   if
 #if SCENARIO == BURST || SCENARIO == IO
   :: task == 0 -> await(1)
-#if WORKERS > 2
+#if STAYING > 2
   :: task == 1 -> await(2)
 #endif
 #elif SCENARIO == SPAWN
@@ -331,7 +341,7 @@ inline run_task() {
      queue[me] = queue[me] | BIT(2);
      wake_one();
      await(1)
-#if WORKERS > 2
+#if STAYING > 2
   :: task == 1 -> await(2)
 #endif
 #elif SCENARIO == TIMER
@@ -354,7 +364,19 @@ proctype Worker(byte me) {
        if
        :: task == NONE -> take(inbox[me], task)
        :: else
-       fi;
+       fi
+     };
+#if RETIRES
+     if
+     :: task == NONE && me == WORKERS - 1 ->
+        if
+        :: break
+        :: skip
+        fi
+     :: else
+     fi;
+#endif
+     d_step {
        if
        :: task == NONE && !hunting[me] && searching < LIMIT -> searching++; hunting[me] = true
        :: else
@@ -373,7 +395,23 @@ proctype Worker(byte me) {
      :: task != NONE -> run_task()
      :: else -> sleep()
      fi
-  od
+  od;
+#if RETIRES
+  /* Producers may have relied on it. */
+#ifndef BROKEN_RETIRES_SILENTLY
+  if
+  :: hunting[me] -> stop_searching()
+  :: else
+  fi;
+#else
+  skip;
+  d_step { searching = searching - hunting[me]; hunting[me] = false };
+#endif
+#ifdef WITNESS_RETIRES
+  assert(false);
+#endif
+  gone++
+#endif
 }
 
 /* A plain thread. */
@@ -440,5 +478,5 @@ init {
   };
   /* Nobody can go on. */
   timeout -> assert(done == ALL);
-  assert(sleeping == WORKERS && searching == 0 && in_kernel == 1)
+  assert(sleeping + gone == WORKERS && searching == 0 && in_kernel == 1)
 }
