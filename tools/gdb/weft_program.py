@@ -220,6 +220,18 @@ class Task:
         return " | ".join(parts)
 
 
+def pool_live(pool):
+    """A pool counts by worker what was spawned and what has ended."""
+    worker = gdb.lookup_type("weft::PoolWorker").pointer()
+    workers = pool["workers_"]["_M_impl"]
+    live = int(pool["admitted_"]["_M_i"])
+    for place in range(int(workers["_M_start"]), int(workers["_M_finish"]), 8):
+        counters = gdb.Value(read_word(place)).cast(worker)
+        live += int(counters["spawned"]["value_"]["_M_i"])
+        live -= int(counters["ended"]["value_"]["_M_i"])
+    return live
+
+
 class Io:
     def __init__(self, layout, number, address):
         self.layout = layout
@@ -228,7 +240,10 @@ class Io:
         kind = gdb.lookup_type("weft::Io").pointer()
         dynamic = gdb.Value(address).cast(kind).dynamic_type.target()
         self.kind = str(dynamic).rsplit("::", 1)[-1].lower()
-        self.live = read_word(address + layout.io_live)
+        if self.kind == "pool":
+            self.live = pool_live(gdb.Value(address).cast(dynamic.pointer()))
+        else:
+            self.live = read_word(address + layout.io_live)
 
     def nodes(self):
         """(depth, kind, address) of all nodes below the root, parents first, in order."""
