@@ -14,7 +14,7 @@ SETUP := scripts/setup
 BUILD := scripts/build
 TEST := scripts/run-tests
 
-.PHONY: build demo test test-quick dev asan tsan clang aarch64 bench soak install
+.PHONY: build demo test test-quick dev asan tsan stalls clang aarch64 bench soak install
 .PHONY: format format-check tidy setup clean help
 
 build: ## build the library, the tool, the examples and the tests (release)
@@ -41,6 +41,11 @@ dev asan tsan clang: ## build one of these presets and run all its tests
 	@$(STEP) "build $@" $(BUILD) $@
 	@$(STEP) "test $@" $(TEST) $@
 
+stalls: ## run the protocols' tests with threads that stall at random at atomic operations
+	@$(SETUP)
+	@$(STEP) "build stalls" $(BUILD) stalls test_wait test_task test_sync test_sched test_time
+	@$(STEP) "test stalls" $(TEST) stalls -R '^(wait|task|sync|sched|time)\.'
+
 aarch64: ## cross-compile for aarch64 and run the tests under qemu-user
 	@$(SETUP) --soak
 	@$(STEP) "build aarch64" $(BUILD) aarch64
@@ -51,6 +56,7 @@ soak: ## long sweeps: release, asan, tsan at large scale; aarch64
 	@WEFT_TEST_SCALE=large $(MAKE) test-quick
 	@WEFT_TEST_SCALE=large $(MAKE) asan
 	@WEFT_TEST_SCALE=large $(MAKE) tsan
+	@$(MAKE) stalls
 	@WEFT_TEST_SCALE=small $(MAKE) aarch64
 
 bench: build ## run the benchmarks (BENCH=regex picks some); results in build/release/bench

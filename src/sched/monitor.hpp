@@ -14,6 +14,8 @@
 // report has to do without. A system call in which the thread blocks may fail with EINTR by it.
 #pragma once
 
+#include <weft/base/atomic.hpp>
+
 #include "sched/pool_worker.hpp"
 
 #include <optional>
@@ -69,14 +71,14 @@ class Monitor {
   const std::unique_ptr<Kernel> clock_;
   std::vector<Seen> seen_;  // by worker
   std::thread thread_;
-  std::atomic<bool> running_{false};
-  std::atomic<bool> stopping_{false};
-  std::atomic<bool> dozing_{false};       // until somebody wakes up
-  std::size_t stuck_ = 0;                 // workers, at the last look
-  std::atomic<std::size_t> unneeded_{0};  // spare workers that may go
-  std::atomic<std::size_t> spares_{0};
-  std::atomic<std::uint64_t> spares_started_{0};
-  std::atomic<std::uint64_t> reports_{0};
+  Atomic<bool> running_{false};
+  Atomic<bool> stopping_{false};
+  Atomic<bool> dozing_{false};       // until somebody wakes up
+  std::size_t stuck_ = 0;            // workers, at the last look
+  Atomic<std::size_t> unneeded_{0};  // spare workers that may go
+  Atomic<std::size_t> spares_{0};
+  Atomic<std::uint64_t> spares_started_{0};
+  Atomic<std::uint64_t> reports_{0};
   std::uint64_t polls_ = 0;  // of all workers, at the last look
   Instant next_report_{};
   std::optional<Instant> too_many_since_;  // spare workers

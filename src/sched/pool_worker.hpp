@@ -1,6 +1,7 @@
 // A worker of a pool: its queues, and what it does with them between tasks. See sched/pool.hpp.
 #pragma once
 
+#include <weft/base/atomic.hpp>
 #include <weft/base/rng.hpp>
 #include <weft/sched/pool.hpp>
 #include <weft/sched/steal_queue.hpp>
@@ -22,7 +23,7 @@ class Counter {
   }
 
  private:
-  std::atomic<std::uint64_t> value_{0};
+  Atomic<std::uint64_t> value_{0};
 };
 
 class PoolWorker final : public Worker {
@@ -70,11 +71,11 @@ class PoolWorker final : public Worker {
   const std::size_t index;
   Idler idler;
   Inbox inbox;
-  std::atomic<std::size_t> inbox_size{0};  // about
-  std::atomic<bool> stuck{false};          // the monitor's: it is in one task for long
-  std::atomic<bool> held{false};           // it stands still for a dump
-  std::atomic<bool> retired{false};        // a spare one: its thread is about to end
-  std::thread thread;                      // of a spare one: the monitor's
+  Atomic<std::size_t> inbox_size{0};  // about
+  Atomic<bool> stuck{false};          // the monitor's: it is in one task for long
+  Atomic<bool> held{false};           // it stands still for a dump
+  Atomic<bool> retired{false};        // a spare one: its thread is about to end
+  std::thread thread;                 // of a spare one: the monitor's
   Rng rng;
   bool looking_outside = false;  // what is woken now comes from there
   std::uint64_t tids = 0;        // the next of those it may give out
@@ -111,7 +112,7 @@ class PoolWorker final : public Worker {
   Instant turn_since_{};  // zero: this turn is not measured
   std::uint32_t wakes_ = 0;
   Counter woken_;
-  alignas(64) std::atomic<Task*> hot_{nullptr};
+  alignas(64) Atomic<Task*> hot_{nullptr};
   Queue queue_;
   Queue fresh_;
   std::array<Counter, DurationHistogram::buckets> delay_;

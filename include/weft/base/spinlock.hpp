@@ -7,7 +7,7 @@
 /// after a short spin.
 #pragma once
 
-#include <atomic>
+#include <weft/base/atomic.hpp>
 
 namespace weft {
 
@@ -31,7 +31,7 @@ class Spinlock {
 
  private:
   void lock_slow() noexcept;
-  std::atomic<bool> held_{false};
+  Atomic<bool> held_{false};
 };
 
 }  // namespace weft

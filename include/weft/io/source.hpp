@@ -25,12 +25,12 @@
 /// Any thread may call any member.
 #pragma once
 
+#include <weft/base/atomic.hpp>
 #include <weft/base/list.hpp>
 #include <weft/base/spinlock.hpp>
 #include <weft/io/kernel.hpp>
 #include <weft/wait/op.hpp>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -166,17 +166,16 @@ class Source {
   const ObjectId id_ = new_object_id();
   const int fd_;
   const Kind kind_;
-  std::atomic<std::uint32_t> refs_{1};
-  std::atomic<std::uint32_t> users_{0};  // calls in progress | closed_bit
+  Atomic<std::uint32_t> refs_{1};
+  Atomic<std::uint32_t> users_{0};  // calls in progress | closed_bit
   // Optimistic at first: a call is tried before anybody asks the kernel to watch.
-  std::atomic<std::uint32_t> latch_{readable | writable | assumed};
+  Atomic<std::uint32_t> latch_{readable | writable | assumed};
 
   Spinlock lock_;
   Kernel* watcher_ = nullptr;  // under lock_, like the lists
   List<Arm> readers_;
   List<Arm> writers_;
-  std::atomic<bool> mixed_{
-      false};  // written under lock_: some wait on other Ios than the watcher's
+  Atomic<bool> mixed_{false};  // written under lock_: some wait on other Ios than the watcher's
 };
 
 }  // namespace weft

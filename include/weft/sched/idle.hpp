@@ -21,11 +21,11 @@
 /// sees to it when none of them gets to it.
 #pragma once
 
+#include <weft/base/atomic.hpp>
 #include <weft/base/list.hpp>
 #include <weft/base/spinlock.hpp>
 #include <weft/io/kernel.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -33,8 +33,8 @@ namespace weft {
 
 /// A worker's part in it.
 struct Idler : ListNode<> {
-  std::atomic<std::uint32_t> asleep{0};  // cleared by whoever takes the worker out of sleep
-  bool searching = false;                // the worker's own; its waker's while it sleeps
+  Atomic<std::uint32_t> asleep{0};  // cleared by whoever takes the worker out of sleep
+  bool searching = false;           // the worker's own; its waker's while it sleeps
 };
 
 class Idlers {
@@ -99,10 +99,10 @@ class Idlers {
   Kernel& kernel_;
   const std::size_t most_searching_;
   const bool virtual_time_;
-  std::atomic<std::size_t> everybody_{0};
+  Atomic<std::size_t> everybody_{0};
   // How many search (upper half) and sleep. Changed by one read-modify-write per step.
-  alignas(64) std::atomic<std::uint64_t> word_{0};
-  std::atomic<Idler*> poller_{nullptr};  // written under lock_; given up by itself alone
+  alignas(64) Atomic<std::uint64_t> word_{0};
+  Atomic<Idler*> poller_{nullptr};  // written under lock_; given up by itself alone
   alignas(64) Spinlock lock_;
   List<Idler> sleepers_;  // under lock_; the first one fell asleep last
 };

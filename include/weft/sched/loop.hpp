@@ -15,6 +15,7 @@
 /// One thread at a time drives a loop; it need not always be the same one.
 #pragma once
 
+#include <weft/base/atomic.hpp>
 #include <weft/base/rng.hpp>
 #include <weft/io/kernel.hpp>
 #include <weft/sched/deadlock.hpp>
@@ -105,7 +106,7 @@ class Loop final : public Io {
   std::atomic<bool> driving_{false};
 
   Inbox inbox_;
-  std::atomic<bool> asleep_{false};  // the next push must interrupt the kernel
+  Atomic<bool> asleep_{false};  // the next push must interrupt the kernel
 };
 
 class Loop::Driving {

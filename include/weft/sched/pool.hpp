@@ -26,6 +26,7 @@
 /// Deadlocks are found as in Loop. With a virtual clock the time jumps when all workers sleep.
 #pragma once
 
+#include <weft/base/atomic.hpp>
 #include <weft/io/kernel.hpp>
 #include <weft/sched/deadlock.hpp>
 #include <weft/sched/idle.hpp>
@@ -163,13 +164,13 @@ class Pool final : public Io {
   Spinlock outside_;
 
   std::vector<std::unique_ptr<PoolWorker>> workers_;  // regular ones first; fixed
-  std::atomic<std::size_t> started_{0};               // so many of them have a thread, or had one
-  std::atomic<bool> stopping_{false};
-  std::atomic<std::uint32_t> holds_{0};  // dumps that want the workers to stand still
+  Atomic<std::size_t> started_{0};                    // so many of them have a thread, or had one
+  Atomic<bool> stopping_{false};
+  Atomic<std::uint32_t> holds_{0};  // dumps that want the workers to stand still
 
-  std::atomic<std::uint32_t> quiet_{0};     // changes when no task is left
-  std::atomic<std::uint32_t> waiting_{0};   // threads in run()
-  std::atomic<std::uint64_t> admitted_{0};  // tasks from other threads
+  Atomic<std::uint32_t> quiet_{0};     // changes when no task is left
+  Atomic<std::uint32_t> waiting_{0};   // threads in run()
+  Atomic<std::uint64_t> admitted_{0};  // tasks from other threads
   DeadlockFound deadlock_;
   std::unique_ptr<Monitor> monitor_;
 };

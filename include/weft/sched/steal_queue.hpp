@@ -50,11 +50,11 @@
 /// preempted would stop the owner.
 #pragma once
 
+#include <weft/base/atomic.hpp>
 #include <weft/base/spinlock.hpp>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -65,7 +65,7 @@ namespace weft {
 /// What the lock-free parts of an engine are made of. A test may put in a checker's own.
 struct StdAtomics {
   template <class V>
-  using Atomic = std::atomic<V>;
+  using Atomic = weft::Atomic<V>;
 
   /// A plain variable, which the algorithm must protect from concurrent use.
   template <class V>

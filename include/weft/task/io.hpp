@@ -8,6 +8,7 @@
 /// inherits its Io from where it was spawned.
 #pragma once
 
+#include <weft/base/atomic.hpp>
 #include <weft/stack/stack_pool.hpp>
 #include <weft/task/scope.hpp>
 #include <weft/task/task.hpp>
@@ -143,7 +144,7 @@ class Io : public ListNode<Io> {
   IoOptions options_;
   Observer* observer_ = nullptr;
   std::atomic<std::uint64_t> last_tid_{0};
-  std::atomic<std::uint32_t> visitors_{0};
+  Atomic<std::uint32_t> visitors_{0};
   stack::StackPool stacks_;
   Scope root_;
 };

@@ -15,6 +15,7 @@
 /// Lifetime: one reference belongs to the engine from spawn to completion, one to each handle.
 #pragma once
 
+#include <weft/base/atomic.hpp>
 #include <weft/base/time.hpp>
 #include <weft/task/cancel.hpp>
 #include <weft/wait/op.hpp>
@@ -192,8 +193,8 @@ class Task : public Wait, public CancelNode {
   Task* next_ready_ = nullptr;  // the run queue's
 
   std::atomic<TaskState> state_{TaskState::created};
-  std::atomic<bool> done_{false};
-  std::atomic<std::uint32_t> refs_{1};
+  Atomic<bool> done_{false};
+  Atomic<std::uint32_t> refs_{1};
   List<Arm> joiners_;  // under the node's lock
 };
 

@@ -19,6 +19,7 @@
 /// somebody else as soon as it is queued, so it is queued only when it is off its stack.
 #pragma once
 
+#include <weft/base/atomic.hpp>
 #include <weft/stack/overflow.hpp>
 #include <weft/task/blocks.hpp>
 #include <weft/task/fiber.hpp>
@@ -68,7 +69,7 @@ class Inbox {
   void drain_into(ReadyQueue& queue) noexcept;
 
  private:
-  std::atomic<Task*> newest_{nullptr};
+  Atomic<Task*> newest_{nullptr};
 };
 
 class Worker : public Current {

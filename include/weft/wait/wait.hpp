@@ -31,6 +31,7 @@
 /// of the same waiter is just as right.
 #pragma once
 
+#include <weft/base/atomic.hpp>
 #include <weft/base/list.hpp>
 #include <weft/base/outcome.hpp>
 
@@ -70,7 +71,7 @@ class CancelFlag {
   void set(CancelReason reason) noexcept { reason_.store(reason); }
 
  private:
-  std::atomic<CancelReason> reason_{CancelReason::none};
+  Atomic<CancelReason> reason_{CancelReason::none};
 };
 
 /// One published intent: "wake this wait as its case number `index` when the object is ready".
@@ -202,7 +203,7 @@ class Wait {
   static constexpr std::uint32_t parked_bit = 4;
   static const CancelFlag never_cancelled;
 
-  std::atomic<std::uint32_t> word_{claimed_bit | done_bit};
+  Atomic<std::uint32_t> word_{claimed_bit | done_bit};
   std::uint16_t winner_ = 0;  // written by the claimant before commit
   const Flow flow_;
   std::uint8_t arm_count_ = 0;  // waiter only, like arms_; for dumps, which stop at 255
