@@ -9,6 +9,7 @@
 #include <weft/io/pipe.hpp>
 #include <weft/io/process.hpp>
 #include <weft/io/signals.hpp>
+#include <weft/io/until_signal.hpp>
 #include <weft/net/address.hpp>
 #include <weft/net/resolve.hpp>
 #include <weft/net/tcp.hpp>

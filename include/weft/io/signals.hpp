@@ -11,7 +11,8 @@
 /// delivered yet, except for real-time signals.) Several tasks that wait on one object take turns.
 ///
 /// A signal arrives only if some thread of the program does not block it. The threads weft starts
-/// for blocking work block all of them.
+/// (workers of pools, and for blocking work) block all of them; so std::raise() in a task of a pool
+/// reaches nobody, and kill(getpid(), ...) does.
 ///
 /// SIGKILL and SIGSTOP cannot be caught; SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS and
 /// SIGABRT tell of a fault in the program, which cannot go on. To ask for them is an error.
