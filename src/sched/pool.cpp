@@ -238,27 +238,30 @@ void Pool::work(PoolWorker& worker) {
     tell_if_quiet();
     if (Task* task = search(worker)) {
       worker.put_first(*task);
-    } else {
+    } else if (worker.inbox.empty()) {
       sleep(worker);
     }
   }
   if (worker.idler.searching) stop_searching(worker);
   idlers_.left();
+  if (virtual_time_) idlers_.wake_one();  // who is the last to sleep must be found out again
   worker.detach();
 }
 
-// Null: nothing, and if the worker counts as searching, it still does.
+// For a few microseconds. One that may not search, because others do, waits for its turn as long.
+// Null: nothing, or something has been sent to it; if it counts as searching, it still does.
 Task* Pool::search(PoolWorker& worker) noexcept {
-  if (!idlers_.start_searching(worker.idler)) return nullptr;
   worker.searches.add();
   for (std::size_t i = 0; i < worker_count(); ++i) {
     worker.turns_seen[i] = workers_[i]->turns_begun();
   }
-  Task* task = look_around(worker);
+  Task* task = nullptr;
   for (int round = 0; task == nullptr && round < rounds_before_sleep; ++round) {
-    for (int i = 0; i < pauses_per_round; ++i) pause();
-    task = look_around(worker);
+    if (!worker.inbox.empty()) return nullptr;
+    if (idlers_.start_searching(worker.idler)) task = look_around(worker);
+    for (int i = 0; task == nullptr && i < pauses_per_round; ++i) pause();
   }
+  if (!worker.idler.searching) return nullptr;
   if (task == nullptr) task = look_for_hot(worker);
   if (task != nullptr) stop_searching(worker);
   return task;
