@@ -10,7 +10,7 @@ unset WEFT_IO WEFT_STACK_SIZE WEFT_STACK_GUARD WEFT_MEASURE_STACKS WEFT_TEST_SCA
 "$weft" doctor >plain.txt 2>&1
 expect_status 0 $? 'weft doctor' plain.txt
 expect plain.txt '^  version +[0-9]' '^  compiler +(gcc|clang) ' '^  kernel +Linux ' \
-  '^  cores +[0-9]+' '^  waiting +by (io_uring|epoll): .' \
+  '^  cores +[0-9]+' '^  workers +[0-9]+ in a pool' '^  waiting +by (io_uring|epoll): .' \
   '^[ !] io_uring +(works|does not work: .)' \
   '^  stacks +[0-9]+ KiB, guarded by (madvise|mprotect): .' '^[ !] descriptors +[0-9]+' \
   '^  mappings +[0-9]+' '^  huge pages ' '^  trial ' '^  environment +none of .*WEFT_IO' \

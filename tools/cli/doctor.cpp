@@ -85,6 +85,15 @@ Finding cores() {
   return {"cores", text + cgroup_limit()};
 }
 
+Finding workers() {
+  return try_out("workers", []() -> Finding {
+    const char* wish = std::getenv("WEFT_WORKERS");
+    const bool wished = wish != nullptr && *wish != '\0';
+    return {"workers", std::to_string(default_workers()) + " in a pool" +
+                           (wished ? ": WEFT_WORKERS" : ": one for each core of this process")};
+  });
+}
+
 Finding waiting() {
   return try_out("waiting", []() -> Finding {
     const Kernel::Description chosen = make_real_kernel()->describe();
@@ -246,6 +255,7 @@ int run_doctor(bool json) {
       compiler(),
       machine_kernel(),
       cores(),
+      workers(),
       waiting(),
       uring(),
       stacks(),
