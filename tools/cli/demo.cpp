@@ -11,6 +11,7 @@ int example_pingpong_main();
 int example_timeout_main();
 int example_both_kinds_main();
 int example_cancel_tree_main();
+int example_cores_main();
 int example_echo_main(int argc, char** argv);
 int example_chat_main(int argc, char** argv);
 int example_proxy_main(int argc, char** argv);
@@ -45,6 +46,8 @@ constexpr std::array examples{
             &example_both_kinds_main},
     Example{"cancel_tree", "One failure stops its siblings; they clean up; the rest goes on.",
             &example_cancel_tree_main},
+    Example{"cores", "A tree of a million fibers on every core; idle workers steal branches.",
+            &example_cores_main},
     Example{"echo", "A burst of 100 clients (coroutines) at a TCP server (fibers), on loopback.",
             &without_arguments<&example_echo_main>},
     Example{"proxy", "Bytes both ways through a TCP proxy; half closes are passed on.",
