@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include <dirent.h>
+#include <pthread.h>
 #include <unistd.h>
 
 namespace weft::io {
@@ -25,6 +26,30 @@ bool belongs_to_uring(const char* thread) noexcept {
 }
 
 }  // namespace
+
+Duration cpu_time_of(const std::thread& thread) noexcept {
+  clockid_t clock{};
+  timespec time{};
+  const pthread_t handle = const_cast<std::thread&>(thread).native_handle();
+  if (handle == pthread_t{} || ::pthread_getcpuclockid(handle, &clock) != 0 ||
+      ::clock_gettime(clock, &time) != 0) {
+    return {};
+  }
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+bool is_runnable(int tid) noexcept {
+  char path[64];
+  char text[128] = {};
+  std::snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+  std::FILE* file = std::fopen(path, "re");
+  if (file == nullptr) return false;
+  const char* line = std::fgets(text, sizeof text, file);
+  std::fclose(file);
+  // "number (name) state ...": the name may contain anything, but what follows no parenthesis.
+  const char* end = line == nullptr ? nullptr : std::strrchr(line, ')');
+  return end != nullptr && end[1] == ' ' && end[2] == 'R';
+}
 
 std::size_t other_threads() noexcept {
   DIR* tasks = ::opendir("/proc/self/task");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <thread>
 
 namespace weft::io {
 
@@ -26,5 +27,10 @@ inline timespec time_left(Instant deadline) noexcept {
 
 /// Threads of this process, without the calling one, those a sanitizer keeps and io_uring's.
 [[nodiscard]] std::size_t other_threads() noexcept;
+
+/// The time that a thread of this process has spent on a processor; zero if it cannot be told.
+[[nodiscard]] Duration cpu_time_of(const std::thread& thread) noexcept;
+/// Does this thread of the process run, or would it if it got a processor?
+[[nodiscard]] bool is_runnable(int tid) noexcept;
 
 }  // namespace weft::io

@@ -26,6 +26,7 @@ bool nobody_will_wake(Kernel& kernel, OnDeadlock policy, std::size_t own) {
 void DeadlockFound::declare(Io& io) {
   std::string report = "deadlock: " + std::to_string(io.live()) +
                        " task(s) wait and nothing can wake them\n" + dump(io);
+  const std::lock_guard guard(mutex_);
   WEFT_CHECK(report_.empty(), "tasks still wait after they were cancelled for a ", report,
              "  (a Shield that waits for something that never comes?)");
   std::fputs(("weft: " + report).c_str(), stderr);
@@ -34,7 +35,13 @@ void DeadlockFound::declare(Io& io) {
 }
 
 void DeadlockFound::throw_if_any() {
+  const std::lock_guard guard(mutex_);
   if (!report_.empty()) throw Deadlock(std::exchange(report_, {}));
+}
+
+void DeadlockFound::forget() noexcept {
+  const std::lock_guard guard(mutex_);
+  report_.clear();
 }
 
 }  // namespace weft

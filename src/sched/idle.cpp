@@ -77,6 +77,7 @@ void Idlers::wake_one_slow() noexcept {
 }
 
 void Idlers::wake(Idler& idler) noexcept {
+  if (idler.asleep.load() == 0) return;
   {
     std::lock_guard guard(lock_);
     if (idler.asleep.load() == 0) return;

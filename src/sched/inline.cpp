@@ -71,7 +71,7 @@ void Inline::wait_a_little(const Task& task) {
   timeline_.advance(kernel_->now(), wakes);
 }
 
-void Inline::retire(Task&) noexcept {
+void Inline::retire() noexcept {
   live_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: a report
 }
 

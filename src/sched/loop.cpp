@@ -134,7 +134,7 @@ void Loop::block(Task& task) {
   WEFT_CHECK(false, "task '", task.name(), "' on a loop has no thread to block");
 }
 
-void Loop::retire(Task&) noexcept {
+void Loop::retire() noexcept {
   live_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: only this thread decides on it
 }
 

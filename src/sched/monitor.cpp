@@ -3,6 +3,7 @@
 #include <weft/task/dump.hpp>
 
 #include "base/thread.hpp"
+#include "io/clock.hpp"
 #include "sched/cpus.hpp"
 #include "sched/stuck_stack.hpp"
 
@@ -11,6 +12,7 @@
 #include <system_error>
 
 #include <pthread.h>
+#include <unistd.h>
 
 namespace weft {
 
@@ -32,17 +34,18 @@ Monitor::Monitor(Pool& pool, const PoolOptions& options)
 void Monitor::start() {
   const NoSignals no_signals;
   for (std::size_t i = 0; i < pool_.regular_; ++i) {
-    start_thread(*pool_.workers_[i]);
+    pool_.workers_[i]->retired.store(false);
     pool_.started_.store(i + 1);
+    start_thread(*pool_.workers_[i]);
   }
   thread_ = std::thread([this] { watch(); });
 }
 
 void Monitor::start_thread(PoolWorker& worker) {
-  worker.retired.store(false);
   worker.thread = std::thread([this, &worker] {
     const std::string name = "weft-" + std::to_string(worker.index + 1);
     ::pthread_setname_np(::pthread_self(), name.c_str());
+    worker.tid.store(::gettid());
     admit_stack_signal();
     if (pin_ && worker.index < pool_.regular_) {
       pin_to_cpu(usable_cpus()[worker.index % usable_cpus().size()]);
@@ -102,12 +105,16 @@ void Monitor::look_at(std::size_t index, Instant now) {
   const std::uint64_t turns = worker.turns_begun();
   const bool away = worker.idler.asleep.load() != 0 || worker.held.load() || worker.retired.load();
   if (away || turns != seen.turns || seen.since == Instant{}) {
-    seen = {.turns = turns, .since = now};
+    seen = {
+        .turns = turns, .since = now, .cpu = away ? Duration{} : io::cpu_time_of(worker.thread)};
     worker.stuck.store(false);
     return;
   }
   const Duration stuck_for = now - seen.since;
   if (stuck_for < interval) return;
+  const bool computes = io::cpu_time_of(worker.thread) - seen.cpu >= interval;
+  if (!computes && io::is_runnable(worker.tid.load()))
+    return;  // the machine has other things to do
   ++stuck_;
   worker.stuck.store(true);
   if (worker.hot() || worker.anything_to_steal()) pool_.idlers_.wake_one();
@@ -124,10 +131,10 @@ void Monitor::attend_outside() {
   std::uint64_t polls = 0;
   for (std::size_t i = 0; i < pool_.worker_count(); ++i) polls += pool_.workers_[i]->polls.get();
   const bool neglected = polls == std::exchange(polls_, polls);
-  if (pool_.virtual_time_ || pool_.idlers_.poller() != nullptr || !neglected) return;
-  if (!pool_.outside_.try_lock()) return;
+  if (!pool_.outside_.try_lock()) return;  // then somebody is there
   const std::lock_guard guard(pool_.outside_, std::adopt_lock);
   answer_dump_request(pool_);
+  if (pool_.virtual_time_ || pool_.idlers_.poller() != nullptr || !neglected) return;
   if (pool_.kernel_->in_use()) pool_.kernel_->wait(Instant{});
   WakeList wakes;
   pool_.timeline_.advance(pool_.kernel_->now(), wakes);
@@ -144,21 +151,8 @@ void Monitor::help_out(Instant now) {
   const std::size_t enough = std::min(pool_.regular_, usable_cpus().size());
   const bool too_few = idlers.everybody() < stuck_ + enough;
   if (too_few && !somebody_free && pool_.work_waits()) {
-    for (std::size_t i = pool_.regular_; i < pool_.workers_.size(); ++i) {
-      PoolWorker& spare = *pool_.workers_[i];
-      if (spare.thread.joinable() && !spare.retired.load()) continue;
-      if (spare.thread.joinable()) spare.thread.join();
-      try {
-        const NoSignals no_signals;
-        start_thread(spare);
-        spares_.fetch_add(1);
-        spares_started_.fetch_add(1);
-        pool_.started_.store(std::max(pool_.started_.load(), i + 1));
-      } catch (const std::system_error&) {
-        // No thread to be had now; maybe at the next look.
-      }
-      return;
-    }
+    start_spare();
+    return;
   }
 
   if (spares <= stuck_) {
@@ -171,6 +165,27 @@ void Monitor::help_out(Instant now) {
   unneeded_.store(spares - stuck_);
   for (std::size_t i = pool_.regular_; i < pool_.worker_count(); ++i) {
     idlers.wake(pool_.workers_[i]->idler);
+  }
+}
+
+void Monitor::start_spare() {
+  for (std::size_t i = pool_.regular_; i < pool_.workers_.size(); ++i) {
+    PoolWorker& spare = *pool_.workers_[i];
+    if (!spare.retired.load()) continue;
+    if (spare.thread.joinable()) spare.thread.join();
+    // It counts before it exists: others see it from its first step on.
+    spare.retired.store(false);
+    pool_.started_.store(std::max(pool_.started_.load(), i + 1));
+    spares_.fetch_add(1);
+    try {
+      const NoSignals no_signals;
+      start_thread(spare);
+      spares_started_.fetch_add(1);
+    } catch (const std::system_error&) {  // no thread to be had now; maybe at the next look
+      spares_.fetch_sub(1);
+      spare.retired.store(true);
+    }
+    return;
   }
 }
 

@@ -2,7 +2,8 @@
 // work and not at all while it sleeps, whether every worker gets on.
 //
 // A worker that has begun nothing since the last look, and does not sleep, is stuck in a task that
-// computes for long or blocks its thread. Then
+// computes for long or blocks its thread; unless the machine has kept it from running, which its
+// use of the processor tells. Then
 //   - its inbox is open to others, and somebody is woken for what it has queued
 //   - timers and descriptors are attended to from here if no worker does it
 //   - if no worker is free, a spare one is started: one per look, up to a bound. It works like any
@@ -52,6 +53,7 @@ class Monitor {
   struct Seen {
     std::uint64_t turns = 0;
     Instant since{};
+    Duration cpu{};         // what the thread had used by then
     bool reported = false;  // this turn
   };
 
@@ -63,6 +65,7 @@ class Monitor {
   void attend_outside();
   void help_out(Instant now);
   void start_thread(PoolWorker& worker);
+  void start_spare();
   void report(const PoolWorker& worker, Duration stuck_for);
 
   Pool& pool_;

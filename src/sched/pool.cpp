@@ -68,11 +68,7 @@ Pool::Pool(PoolOptions options)
 Pool::~Pool() noexcept {
   if (live() > 0) {
     root().cancel(CancelReason::shutdown);
-    try {
-      run();
-    } catch (const Deadlock&) {
-      // Reported already; the tasks were cancelled and have ended.
-    }
+    wait_until_quiet();
   }
   leave_registry();
   wait_for_visitors();
@@ -91,15 +87,18 @@ void Pool::refuse_in_task() {
       "waiting for a pool inside a task would block the task's worker; spawn and join instead");
 }
 
-void Pool::run() {
-  refuse_in_task();
-  waiting_.fetch_add(1);
+void Pool::wait_until_quiet() noexcept {
+  const Waiting waiting(*this);
   for (;;) {
     const std::uint32_t before = quiet_.load();
-    if (live() == 0) break;
+    if (live() == 0) return;
     quiet_.wait(before);
   }
-  waiting_.fetch_sub(1);
+}
+
+void Pool::run() {
+  refuse_in_task();
+  wait_until_quiet();
   deadlock_.throw_if_any();
 }
 
@@ -127,9 +126,9 @@ bool Pool::shutdown(Duration limit) {
 // they are equal only if there was a moment without tasks.
 std::size_t Pool::live() const noexcept {
   std::uint64_t ended = 0;
-  for (const auto& worker : workers_) ended += worker->ended.get();
+  for (std::size_t i = 0; i < worker_count(); ++i) ended += workers_[i]->ended.get();
   std::uint64_t admitted = admitted_.load();
-  for (const auto& worker : workers_) admitted += worker->spawned.get();
+  for (std::size_t i = 0; i < worker_count(); ++i) admitted += workers_[i]->spawned.get();
   return static_cast<std::size_t>(admitted - ended);
 }
 
@@ -170,19 +169,21 @@ void Pool::admit() noexcept {
   if (PoolWorker* worker = own_worker()) {
     worker->spawned.add();
   } else {
+    visit_begins();  // until it is launched: it counts as live, and is in no queue yet
     admitted_.fetch_add(1);
   }
 }
 
-void Pool::retire(Task&) noexcept {
+void Pool::retire() noexcept {
   own_worker()->ended.add();
 }
 
 void Pool::launch(Task& task) noexcept {
   PoolWorker* const worker = own_worker();
-  if (worker == nullptr || task.wanted_worker() != 0) {
+  if (worker == nullptr) {
     ready(task);
-  } else {
+    visit_ends();
+  } else if (!deliver(task)) {
     worker->spawn(task);
   }
 }
@@ -226,6 +227,7 @@ void Pool::block(Task& task) {
 void Pool::work(PoolWorker& worker) {
   worker.attach(true);
   idlers_.joined();
+  monitor_->awake();
   for (;;) {
     if (holds_.load() != 0) stand_still(worker);
     look_outside(worker);
@@ -233,7 +235,10 @@ void Pool::work(PoolWorker& worker) {
     // After bounded local work, somebody from outside.
     if (Task* task = injector_.pop()) worker.put_first(*task);
     if (worker.idler.searching && worker.has_tasks()) stop_searching(worker);
-    if (worker.run_tasks()) continue;
+    if (worker.run_tasks()) {
+      if (worker.anything_to_steal()) idlers_.wake_one();  // it has more than it gets done
+      continue;
+    }
     if (stopping_.load() || monitor_->may_retire(worker)) break;
     tell_if_quiet();
     if (Task* task = search(worker)) {
@@ -244,7 +249,10 @@ void Pool::work(PoolWorker& worker) {
   }
   if (worker.idler.searching) stop_searching(worker);
   idlers_.left();
-  if (virtual_time_) idlers_.wake_one();  // who is the last to sleep must be found out again
+  // The others may all be asleep, and it was for us to notice what that means.
+  if (virtual_time_) idlers_.wake_one();
+  tell_if_quiet();
+  tell_poller();
   worker.detach();
 }
 
@@ -314,7 +322,7 @@ void Pool::sleep(PoolWorker& worker) {
   worker.sleeps.add();
   idlers_.announce(worker.idler);
   tell_if_quiet();
-  if (!worker.inbox.empty() || stopping_.load() || holds_.load() != 0) {
+  if (!worker.inbox.empty() || worker.has_tasks() || stopping_.load() || holds_.load() != 0) {
     idlers_.leave(worker.idler);
   } else if (work_anywhere()) {
     idlers_.search_again(worker.idler);
@@ -382,8 +390,13 @@ void Pool::wait_outside(PoolWorker& worker) {
 void Pool::wait_without_deadline(PoolWorker& worker) {
   if (live() == 0 || !all_asleep()) {
     kernel_->wait(Instant::never());  // see tell_poller()
-  } else if (nobody_will_wake(*kernel_, on_deadlock_, own_threads()) && all_asleep() &&
-             worker.idler.asleep.load() != 0 && !work_anywhere() && live() > 0) {
+    return;
+  }
+  if (!nobody_will_wake(*kernel_, on_deadlock_, own_threads())) return;
+  // In this order: whoever spawns a task counts it, publishes it and leaves, and whoever runs it is
+  // awake.
+  if (live() > 0 && !visited() && all_asleep() && worker.idler.asleep.load() != 0 &&
+      !work_anywhere()) {
     deadlock_.declare(*this);
   }
 }
@@ -404,9 +417,11 @@ std::size_t Pool::own_threads() const noexcept {
 // Dumps
 
 void Pool::stand_still(PoolWorker& worker) noexcept {
-  worker.held.store(true);
-  while (const std::uint32_t holds = holds_.load()) holds_.wait(holds);
-  worker.held.store(false);
+  do {
+    worker.held.store(true);
+    while (const std::uint32_t holds = holds_.load()) holds_.wait(holds);
+    worker.held.store(false);
+  } while (holds_.load() != 0);  // another one, who has seen that we were held
 }
 
 // A worker that does not come home, and begins nothing, is in a task that may take for ever.

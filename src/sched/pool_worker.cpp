@@ -76,10 +76,10 @@ Task* PoolWorker::take_hot() noexcept {
 
 Task* PoolWorker::choose_next() noexcept {
   if (++takes_ % one_queued_in == 0) {
-    if (Task* task = queue_.pop()) return task;
     if (takes_ % one_old_in == 0) {
       if (Task* task = fresh_.pop()) return task;
     }
+    if (Task* task = queue_.pop()) return task;
   }
   if (hot_in_a_row_ < most_hot_in_a_row) {
     if (Task* task = take_hot()) {
@@ -129,7 +129,8 @@ void PoolWorker::sample_turn(const Task* next) noexcept {
 bool PoolWorker::run_tasks() {
   budget_ = turns_per_visit;
   bool any = false;
-  while (budget_ > 0) {
+  // relaxed: as in take().
+  while (budget_ > 0 && pool_.holds_.load(std::memory_order_relaxed) == 0) {
     Task* task = ready_.pop();
     if (task == nullptr) task = take();
     if (task == nullptr) break;
@@ -146,12 +147,8 @@ void PoolWorker::empty_inbox() noexcept {
   inbox.drain_into(sent);
   std::size_t count = 0;
   while (Task* task = sent.pop()) {
-    // The first one runs next; the others are there for all, should it take long.
-    if (count++ == 0) {
-      put_first(*task);
-    } else {
-      push(queue_, *task);
-    }
+    put_first(*task);
+    ++count;
   }
   inbox_size.fetch_sub(count, std::memory_order_relaxed);  // relaxed: a hint
 }

@@ -19,7 +19,7 @@ class Counter {
     value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_release);
   }
   [[nodiscard]] std::uint64_t get() const noexcept {
-    return value_.load(std::memory_order_acquire);
+    return value_.load();  // seq_cst: also the waiter's half of Pool::tell_if_quiet()
   }
 
  private:
@@ -38,8 +38,14 @@ class PoolWorker final : public Worker {
   void spawn(Task& task) noexcept;
   /// The next one to run; at home, nothing fetched may be left.
   [[nodiscard]] Task* take() noexcept;
-  /// It has been taken from elsewhere: runs next.
-  void put_first(Task& task) noexcept { ready_.push(task); }
+  /// It has been taken from elsewhere: runs next. Only one can, as nobody else would find others.
+  void put_first(Task& task) noexcept {
+    if (ready_.empty()) {
+      ready_.push(task);
+    } else {
+      push(queue_, task);
+    }
+  }
   /// Runs tasks until there are none, or the budget of a visit is used up. True: some were run.
   bool run_tasks();
   /// What others have sent becomes its own.
@@ -74,7 +80,8 @@ class PoolWorker final : public Worker {
   Atomic<std::size_t> inbox_size{0};  // about
   Atomic<bool> stuck{false};          // the monitor's: it is in one task for long
   Atomic<bool> held{false};           // it stands still for a dump
-  Atomic<bool> retired{false};        // a spare one: its thread is about to end
+  Atomic<bool> retired{true};         // it has no thread, or one that is about to end
+  Atomic<int> tid{0};                 // of its thread, to the machine
   std::thread thread;                 // of a spare one: the monitor's
   Rng rng;
   bool looking_outside = false;  // what is woken now comes from there

@@ -21,6 +21,7 @@ namespace {
 struct Question {
   enum State : std::uint32_t { none, asked, answering, answered };
   std::atomic<std::uint32_t> state{none};
+  std::atomic<pthread_t> whom{};
   bool in_task = false;
   std::uint64_t tid = 0;
   std::array<char, 64> name{};
@@ -33,7 +34,9 @@ std::mutex asking;
 void on_signal(int) {
   const int saved = errno;
   std::uint32_t state = Question::asked;
-  if (question.state.compare_exchange_strong(state, Question::answering)) {
+  // A signal may come so late that somebody else is asked by now.
+  if (::pthread_equal(question.whom.load(), ::pthread_self()) != 0 &&
+      question.state.compare_exchange_strong(state, Question::answering)) {
     const Task* task = this_task();
     question.in_task = task != nullptr;
     if (task != nullptr) {
@@ -101,9 +104,10 @@ void admit_stack_signal() noexcept {
 std::string stack_of_thread(const std::thread& thread, Kernel& clock) {
   const std::lock_guard guard(asking);
   if (!install_handler()) return "  (no stack: the program has its own handler of SIGURG)\n";
+  const pthread_t handle = const_cast<std::thread&>(thread).native_handle();
+  question.whom.store(handle);
   question.state.store(Question::asked);
-  auto& handle = const_cast<std::thread&>(thread);
-  if (::pthread_kill(handle.native_handle(), SIGURG) != 0 || !wait_for_answer(clock)) {
+  if (::pthread_kill(handle, SIGURG) != 0 || !wait_for_answer(clock)) {
     question.state.store(Question::none);
     return "  (no stack: the thread does not answer)\n";
   }

@@ -50,9 +50,8 @@ void Io::leave_registry() noexcept {
 }
 
 void Io::wait_for_visitors() const noexcept {
-  // acquire: partner is the release in ~Visit(). A visitor has at most a few instructions and one
-  // write to go.
-  while (visitors_.load(std::memory_order_acquire) != 0) ::sched_yield();
+  // A visitor has at most a few instructions and one write to go.
+  while (visited()) ::sched_yield();
 }
 
 void Io::report_unhandled(const Task& task, const std::exception_ptr& error) noexcept {

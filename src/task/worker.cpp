@@ -64,10 +64,10 @@ bool Worker::attached_here() const noexcept {
 // The engine's last use of a completed task. If nobody else holds it, a value that was not claimed
 // dies here, after its task: it must not see the task that happens to run now as its own.
 void Worker::end(Task& task) noexcept {
-  io_.retire(task);
   Wait* const running = std::exchange(wait, nullptr);
   const bool was_running = running == &task;
   task.release();
+  io_.retire();
   if (!was_running) wait = running;
 }
 
@@ -117,7 +117,8 @@ bool Worker::reusable(const Task& task) const noexcept {
   return task.stack_size_ == 0 && !io_.measures_stacks();
 }
 
-// Where the task goes on. Null: there is no stack for it, and it has ended with that error.
+// Where the task goes on. Null: there is no stack for it, and if it had not begun yet it has ended
+// with that error.
 stack::Strand* Worker::strand_for(Task& task) {
   try {
     if (on_hand(task)) return &strand_of(task);
@@ -128,6 +129,11 @@ stack::Strand* Worker::strand_for(Task& task) {
     }
     return &strand_of(task);
   } catch (...) {
+    if (task.resume_point_) {  // a coroutine in the middle of something: later, then
+      wait = nullptr;
+      requeue(task);
+      return nullptr;
+    }
     task.refuse(std::current_exception());
     task.finish();
     end(task);
@@ -275,6 +281,7 @@ void Worker::yield_shared(Task& task) {
     fetch();
     if (ready_.empty()) {
       --budget_;
+      count_turn();
       return;
     }
   }

@@ -4,6 +4,7 @@
 #include <weft/io/kernel.hpp>
 
 #include <cstdint>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 
@@ -35,10 +36,11 @@ class DeadlockFound {
   /// usable). A second one before the first was thrown is a task that will not be cancelled: fatal.
   void declare(Io& io);
   void throw_if_any();
-  void forget() noexcept { report_.clear(); }
+  void forget() noexcept;
 
  private:
-  std::string report_;
+  std::mutex mutex_;
+  std::string report_;  // under mutex_
 };
 
 }  // namespace weft

@@ -53,7 +53,7 @@ class Inline final : public Io {
   void ready(Task& task) noexcept override;
   void interrupt() noexcept override { kernel_->interrupt(); }
   void block(Task& task) override;
-  void retire(Task& task) noexcept override;
+  void retire() noexcept override;
 
  private:
   void wait_a_little(const Task& task);

@@ -76,7 +76,7 @@ class Loop final : public Io {
   }
   void ready(Task& task) noexcept override;
   void block(Task& task) override;
-  void retire(Task& task) noexcept override;
+  void retire() noexcept override;
   void interrupt() noexcept override { kernel_->interrupt(); }
 
  private:

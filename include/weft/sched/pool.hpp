@@ -85,8 +85,11 @@ class Pool final : public Io {
   template <class F>
   auto block_on(F f) {
     refuse_in_task();
+    const Waiting waiting(*this);
     auto handle = spawn(std::move(f), {.name = "block_on"});
-    return handle.get();
+    auto outcome = handle.join();
+    deadlock_.throw_if_any();
+    return std::move(outcome).value();
   }
 
   /// Cancels everything (reason: shutdown; what is spawned from now on is born cancelled) and waits
@@ -113,7 +116,7 @@ class Pool final : public Io {
   void launch(Task& task) noexcept override;
   void ready(Task& task) noexcept override;
   void block(Task& task) override;
-  void retire(Task& task) noexcept override;
+  void retire() noexcept override;
   void interrupt() noexcept override { kernel_->interrupt(); }
   void hold() noexcept override;
   void let_go() noexcept override;
@@ -126,7 +129,17 @@ class Pool final : public Io {
     static void set(Task& task, Task* next) noexcept { task.next_ready() = next; }
   };
 
+  /// A thread that waits for tasks of this pool, and does nothing else.
+  struct Waiting {
+    explicit Waiting(Pool& p) noexcept : pool(p) { pool.waiting_.fetch_add(1); }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+    ~Waiting() { pool.waiting_.fetch_sub(1); }
+    Pool& pool;
+  };
+
   static void refuse_in_task();
+  void wait_until_quiet() noexcept;
   [[nodiscard]] PoolWorker* own_worker() const noexcept;
   [[nodiscard]] bool deliver(Task& task) noexcept;
   void inject(Task& task) noexcept;
@@ -169,7 +182,7 @@ class Pool final : public Io {
   Atomic<std::uint32_t> holds_{0};  // dumps that want the workers to stand still
 
   Atomic<std::uint32_t> quiet_{0};     // changes when no task is left
-  Atomic<std::uint32_t> waiting_{0};   // threads in run()
+  Atomic<std::uint32_t> waiting_{0};   // threads in run() and block_on()
   Atomic<std::uint64_t> admitted_{0};  // tasks from other threads
   DeadlockFound deadlock_;
   std::unique_ptr<Monitor> monitor_;

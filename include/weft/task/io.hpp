@@ -85,15 +85,10 @@ class Io : public ListNode<Io> {
   /// visitor still has to wake the engine: so engines wait for their visitors before they let go.
   class Visit {
    public:
-    explicit Visit(Io& io) noexcept : io_(io) {
-      io_.visitors_.fetch_add(1, std::memory_order_relaxed);  // relaxed: ordered by the publication
-    }
+    explicit Visit(Io& io) noexcept : io_(io) { io_.visit_begins(); }
     Visit(const Visit&) = delete;
     Visit& operator=(const Visit&) = delete;
-    ~Visit() {
-      // release: partner is wait_for_visitors().
-      io_.visitors_.fetch_sub(1, std::memory_order_release);
-    }
+    ~Visit() { io_.visit_ends(); }
 
    private:
     Io& io_;
@@ -115,8 +110,8 @@ class Io : public ListNode<Io> {
   }
   /// A task will be launched.
   virtual void admit() noexcept { live_.fetch_add(1, std::memory_order_relaxed); }
-  /// The task is complete. The last use of the Io by the task's own code.
-  virtual void retire(Task& task) noexcept = 0;
+  /// A task is complete, and gone if nobody has a handle to it.
+  virtual void retire() noexcept = 0;
 
   /// Tells the Ios of a process apart.
   [[nodiscard]] std::uint16_t number() const noexcept { return number_; }
@@ -132,6 +127,15 @@ class Io : public ListNode<Io> {
   void enter_registry();
   void leave_registry() noexcept;
   void wait_for_visitors() const noexcept;
+  void visit_begins() noexcept {
+    visitors_.fetch_add(1, std::memory_order_relaxed);  // relaxed: ordered by the publication
+  }
+  void visit_ends() noexcept {
+    visitors_.fetch_sub(1, std::memory_order_release);  // release: partner is visited()
+  }
+  [[nodiscard]] bool visited() const noexcept {
+    return visitors_.load(std::memory_order_acquire) != 0;  // acquire: partner is visit_ends()
+  }
   /// The first of `n` tids that nobody else gets.
   [[nodiscard]] std::uint64_t reserve_tids(std::uint64_t n) noexcept {
     return last_tid_.fetch_add(n, std::memory_order_relaxed) + 1;  // relaxed: see next_tid()

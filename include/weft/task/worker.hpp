@@ -149,6 +149,9 @@ class Worker : public Current {
   void begin(Task& task) noexcept {
     task.to_state(TaskState::running);
     wait = &task;
+    count_turn();
+  }
+  void count_turn() noexcept {
     // relaxed: a report. No read-modify-write: only the worker counts.
     turns_begun_.store(turns_begun_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
