@@ -379,7 +379,7 @@ void Pool::wait_outside(PoolWorker& worker) {
   const Instant next = timeline_.sleep();
   if (next.is_never()) {
     wait_without_deadline(worker);
-  } else {
+  } else if (!virtual_time_ || all_asleep()) {  // else somebody armed this timer, and runs
     kernel_->wait(next);
   }
   timeline_.awake();
@@ -394,9 +394,9 @@ void Pool::wait_without_deadline(PoolWorker& worker) {
   }
   if (!nobody_will_wake(*kernel_, on_deadlock_, own_threads())) return;
   // In this order: whoever spawns a task counts it, publishes it and leaves, and whoever runs it is
-  // awake.
+  // awake; what it then waits for, a timer or a descriptor, is there before it sleeps.
   if (live() > 0 && !visited() && all_asleep() && worker.idler.asleep.load() != 0 &&
-      !work_anywhere()) {
+      !work_anywhere() && timeline_.next().is_never() && !kernel_->expects()) {
     deadlock_.declare(*this);
   }
 }
