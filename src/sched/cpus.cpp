@@ -95,7 +95,8 @@ const std::vector<int>& usable_cpus() {
 
 std::size_t paid_cpus() {
   static const std::size_t count = [] {
-    const auto cores = group_cores(false) ? group_cores(false) : group_cores(true);
+    auto cores = group_cores(false);
+    if (!cores) cores = group_cores(true);
     const std::size_t all = usable_cpus().size();
     if (!cores) return all;
     // Rounded up: half a core's worth of time is still better used by one more thread than wasted.

@@ -9,23 +9,13 @@
 #include <cstdio>
 #include <mutex>
 
-#include <sched.h>
-
 namespace weft {
 
 namespace {
 
-// Pauses of about a microsecond before a worker goes to sleep: being woken costs thirty times that.
+// Some microseconds in all before a worker goes to sleep: being woken costs several times that.
 constexpr int rounds_before_sleep = 16;
 constexpr int pauses_per_round = 16;
-
-void pause() noexcept {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("isb" ::: "memory");
-#endif
-}
 
 std::size_t workers_wanted(const PoolOptions& options) {
   return options.workers > 0 ? options.workers : default_workers();
@@ -267,7 +257,7 @@ Task* Pool::search(PoolWorker& worker) noexcept {
   for (int round = 0; task == nullptr && round < rounds_before_sleep; ++round) {
     if (!worker.inbox.empty()) return nullptr;
     if (idlers_.start_searching(worker.idler)) task = look_around(worker);
-    for (int i = 0; task == nullptr && i < pauses_per_round; ++i) pause();
+    for (int i = 0; task == nullptr && i < pauses_per_round; ++i) spin_pause();
   }
   if (!worker.idler.searching) return nullptr;
   if (task == nullptr) task = look_for_hot(worker);

@@ -13,8 +13,8 @@ namespace weft {
 /// A number that one thread changes and others read.
 class Counter {
  public:
-  // No read-modify-write: there is one writer. release and acquire are each other's partners: who
-  // sees that something was counted, sees what was counted before it (see Pool::live()).
+  // No read-modify-write: there is one writer. release: partner is get(). Who sees that something
+  // was counted, sees what was counted before it (see Pool::live()).
   void add(std::uint64_t n = 1) noexcept {
     value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_release);
   }
@@ -82,7 +82,7 @@ class PoolWorker final : public Worker {
   Atomic<bool> held{false};           // it stands still for a dump
   Atomic<bool> retired{true};         // it has no thread, or one that is about to end
   Atomic<int> tid{0};                 // of its thread, to the machine
-  std::thread thread;                 // of a spare one: the monitor's
+  std::thread thread;                 // the monitor's, which starts and joins it
   Rng rng;
   bool looking_outside = false;  // what is woken now comes from there
   std::uint64_t tids = 0;        // the next of those it may give out

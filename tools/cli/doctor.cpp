@@ -62,19 +62,6 @@ Finding machine_kernel() {
   return {"kernel", std::string(name.sysname) + " " + name.release + " " + name.machine};
 }
 
-/// Of cgroup v2, for the process's own group.
-std::string cgroup_limit() {
-  std::string group = first_line("/proc/self/cgroup");
-  if (!group.starts_with("0::")) return "";
-  std::ifstream file("/sys/fs/cgroup" + group.substr(3) + "/cpu.max");
-  double quota = 0;
-  double period = 0;
-  if (!(file >> quota >> period) || period <= 0) return "";  // "max": none
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), ", limited to %.1f by the control group", quota / period);
-  return text.data();
-}
-
 Finding cores() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -82,15 +69,16 @@ Finding cores() {
   const long online = ::sysconf(_SC_NPROCESSORS_ONLN);
   std::string text = std::to_string(known ? CPU_COUNT(&allowed) : online);
   if (known && CPU_COUNT(&allowed) != online) text += " of " + std::to_string(online);
-  return {"cores", text + cgroup_limit()};
+  return {"cores", text};
 }
 
 Finding workers() {
   return try_out("workers", []() -> Finding {
     const char* wish = std::getenv("WEFT_WORKERS");
     const bool wished = wish != nullptr && *wish != '\0';
-    return {"workers", std::to_string(default_workers()) + " in a pool" +
-                           (wished ? ": WEFT_WORKERS" : ": one for each core of this process")};
+    return {"workers", std::to_string(default_workers()) + " in a pool: " +
+                           (wished ? "WEFT_WORKERS"
+                                   : "one for each core that affinity and control group allow")};
   });
 }
 

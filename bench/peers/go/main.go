@@ -1,5 +1,5 @@
 // The pool's benchmarks in Go: peer_go [-workers 1,2] [-rounds 5] [NAME...]
-// Same names, units and work as prog_pool.
+// Same names, units and work as prog_pool. Built by hand: GO111MODULE=off go build -o peer_go
 package main
 
 import (

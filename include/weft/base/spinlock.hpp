@@ -11,6 +11,15 @@
 
 namespace weft {
 
+/// For loops that wait for another thread: leaves the core to its neighbour for a moment.
+inline void spin_pause() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
+
 class Spinlock {
  public:
   void lock() noexcept {

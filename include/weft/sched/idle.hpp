@@ -14,7 +14,7 @@
 /// No herd: a producer wakes one, and none while somebody is searching, who will see the task as
 /// well. Whoever stops searching as the last one therefore looks again, and wakes the next if there
 /// is more. A woken worker counts as searching from the moment it was chosen. And only so many
-/// search at a time; the others go straight to sleep.
+/// search at a time; the others wait for their turn a little, and go to sleep.
 ///
 /// The poller leaves for a task and nobody takes its place at once (it would cost a second wake-up
 /// per event): workers that run look outside between tasks when there is no poller, and the monitor

@@ -1,10 +1,10 @@
 /// The queue that all workers share: where work arrives from outside, and where a full worker puts
 /// what it cannot hold.
 ///
-///     Injector<Task, NextReady> injector;          // NextReady: how tasks are linked, see below
-///     injector.push(task);                         // any thread; never fails, never waits for
-///     room Task* task = injector.pop();                 // any thread; null: empty Task* task =
-///     injector.pop_some(mine, 8);     // a fair share: one to run, the rest to `mine`
+///     Injector<Task, NextReady> injector;         // NextReady: how tasks are linked, see below
+///     injector.push(task);                        // any thread; never fails or waits for room
+///     Task* task = injector.pop();                // any thread; null: empty
+///     Task* mine = injector.pop_some(queue, 8);   // a fair share: one to run, the rest queued
 ///
 /// A ring of slots, and a list under a lock for what does not fit into it. As long as the list is
 /// not empty, new items join the list, and pop() looks at the ring first. Items never move from one

@@ -1,7 +1,7 @@
 /// A task: who runs. One block of memory holding its identity, its place in the cancellation tree,
 /// its wait, and (in the derived class) the closure or coroutine and the result.
 ///
-/// A task runs on a fiber of its own, or as a coroutine on the worker's stack, or, on an inline Io,
+/// A task runs on a fiber of its own, or as a coroutine on a worker's runner, or, on an inline Io,
 /// on the calling thread. It ends exactly once, with an Outcome. Users hold it through JoinHandle.
 ///
 ///            spawn            picked              wait

@@ -133,7 +133,8 @@ class Wait {
     }
   }
 
-  /// Blocks the calling flow until somebody has committed. Only for flows that own a stack.
+  /// Blocks the calling flow until somebody has committed. Only for flows that own a stack, and for
+  /// coroutines in destructors (see Task::let_wait_on_stack).
   virtual void suspend() = 0;
   /// Lets everybody else who is ready run first. Only for flows that own a stack.
   virtual void give_way() = 0;
