@@ -97,7 +97,7 @@ std::vector<Server> all_servers() {
   std::vector<Server> servers{{"epoll", run_raw_epoll}};
 #if defined(WEFT_BENCH_URING)
   servers.push_back({"uring", run_raw_uring});
-  servers.push_back({"uring-plain", run_plain_uring});
+  servers.push_back({"uring-ready", run_ready_uring});
 #endif
   const auto ours = weft_servers();
   servers.insert(servers.end(), ours.begin(), ours.end());

@@ -1,12 +1,10 @@
-// The raw epoll server: edge triggered, one buffer for all connections, no state per connection
-// unless a send comes up short.
+// The raw epoll server: edge triggered.
+#include "net/ready_sockets.hpp"
 #include "net/servers.hpp"
 
 #include <array>
 #include <cerrno>
-#include <string>
 #include <system_error>
-#include <unordered_map>
 
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -45,7 +43,8 @@ class EpollServer {
         if (event.data.fd == listen_fd_) {
           accept_all();
         } else {
-          serve(event.data.fd, (event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
+          connections_.serve(event.data.fd,
+                             (event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
         }
       }
     }
@@ -68,50 +67,10 @@ class EpollServer {
     }
   }
 
-  // A read that does not fill the buffer has emptied the socket, unless the end of the stream came
-  // along with the data: then there is no further edge, and it takes another read to see it.
-  void serve(int fd, bool ended) {
-    if (!unsent_.empty() && !flush(fd)) return;
-    for (;;) {
-      const ssize_t size = ::recv(fd, buffer_.data(), buffer_.size(), 0);
-      if (size < 0 && errno == EAGAIN) return;
-      if (size <= 0) return close(fd);
-      const ssize_t sent = ::send(fd, buffer_.data(), static_cast<std::size_t>(size), MSG_NOSIGNAL);
-      if (sent != size) {
-        if (sent < 0 && errno != EAGAIN) return close(fd);
-        const auto skip = static_cast<std::size_t>(sent < 0 ? 0 : sent);
-        unsent_[fd].assign(buffer_.data() + skip, static_cast<std::size_t>(size) - skip);
-        return;  // until it is writable, nothing more is read
-      }
-      if (static_cast<std::size_t>(size) < buffer_.size() && !ended) return;
-    }
-  }
-
-  // Sends what an earlier send has left; true if nothing is left.
-  bool flush(int fd) {
-    const auto found = unsent_.find(fd);
-    if (found == unsent_.end()) return true;
-    const ssize_t sent = ::send(fd, found->second.data(), found->second.size(), MSG_NOSIGNAL);
-    if (sent < 0) {
-      if (errno != EAGAIN) close(fd);
-      return false;
-    }
-    found->second.erase(0, static_cast<std::size_t>(sent));
-    if (!found->second.empty()) return false;
-    unsent_.erase(found);
-    return true;
-  }
-
-  void close(int fd) {
-    unsent_.erase(fd);
-    ::close(fd);
-  }
-
   int epoll_;
   const int listen_fd_;
   const int stop_fd_;
-  std::unordered_map<int, std::string> unsent_;
-  std::array<char, 65536> buffer_;
+  ReadySockets connections_;
 };
 
 }  // namespace

@@ -23,12 +23,11 @@ struct Server {
 void run_raw_epoll(int listen_fd, int stop_fd);
 #if defined(WEFT_BENCH_URING)
 void run_raw_uring(int listen_fd, int stop_fd);
-/// The same without what came to io_uring later: one receive or send at a time, no provided
-/// buffers, no tuning of the ring. What most programs on io_uring do.
-void run_plain_uring(int listen_fd, int stop_fd);
+/// io_uring says when a connection is ready; receiving and sending are calls, as with epoll.
+void run_ready_uring(int listen_fd, int stop_fd);
 #endif
 
-/// weft's own servers. Names must differ from the raw ones: "epoll", "uring", "uring-plain".
+/// weft's own servers. Names must differ from the raw ones: "epoll", "uring", "uring-ready".
 std::span<const Server> weft_servers();
 
 }  // namespace weft::bench
