@@ -4,6 +4,8 @@
 // several rounds, and the best.
 #include <weft/weft.hpp>
 
+#include "sched/trees.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <charconv>
@@ -23,53 +25,6 @@ using Clock = std::chrono::steady_clock;
 
 double ns_since(Clock::time_point start) {
   return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
-}
-
-// Fork and join
-
-int fib(int n) {
-  if (n < 2) return n;
-  Scope scope;
-  auto left = scope.spawn([n] { return fib(n - 1); });
-  const int right = fib(n - 2);
-  return left.get() + right;
-}
-Coro<int> fib_coro(int n) {
-  if (n < 2) co_return n;
-  Scope scope;
-  auto left = scope.spawn([n] { return fib_coro(n - 1); });
-  const int right = co_await fib_coro(n - 2);
-  const int sum = (co_await left.join_op()).value() + right;
-  co_await scope.joined();
-  co_return sum;
-}
-
-std::int64_t skynet(std::int64_t number, std::int64_t leaves) {
-  if (leaves == 1) return number;
-  Scope scope;
-  std::array<JoinHandle<std::int64_t>, 10> children;
-  for (std::int64_t i = 0; i < 10; ++i) {
-    const std::int64_t first = number + i * leaves / 10;
-    children[static_cast<std::size_t>(i)] =
-        scope.spawn([first, leaves] { return skynet(first, leaves / 10); });
-  }
-  std::int64_t sum = 0;
-  for (auto& child : children) sum += child.get();
-  return sum;
-}
-Coro<std::int64_t> skynet_coro(std::int64_t number, std::int64_t leaves) {
-  if (leaves == 1) co_return number;
-  Scope scope;
-  std::array<JoinHandle<std::int64_t>, 10> children;
-  for (std::int64_t i = 0; i < 10; ++i) {
-    const std::int64_t first = number + i * leaves / 10;
-    children[static_cast<std::size_t>(i)] =
-        scope.spawn([first, leaves] { return skynet_coro(first, leaves / 10); });
-  }
-  std::int64_t sum = 0;
-  for (auto& child : children) sum += (co_await child.join_op()).value();
-  co_await scope.joined();
-  co_return sum;
 }
 
 // Each measures once, and gives nanoseconds per operation
@@ -133,36 +88,19 @@ double fanout_coro(Pool& pool) {
   });
 }
 
-double skynet_fiber(Pool& pool) {
-  return pool.run([] {
-    const auto start = Clock::now();
-    if (skynet(0, 1'000'000) != 499'999'500'000) std::abort();
-    return ns_since(start) / 1e6;
-  });
-}
-double skynet_coro_ns(Pool& pool) {
-  return pool.run([]() -> Coro<double> {
-    const auto start = Clock::now();
-    if (co_await skynet_coro(0, 1'000'000) != 499'999'500'000) std::abort();
-    co_return ns_since(start) / 1e6;
-  });
+template <auto tree>
+double skynet_ms(Pool& pool) {
+  const auto start = Clock::now();
+  if (pool.run([] { return tree(0, 1'000'000); }) != 499'999'500'000) std::abort();
+  return ns_since(start) / 1e6;
 }
 
-constexpr int fib_of = 24;
-constexpr double fib_calls = 75'024;  // spawned ones, of fib(24)
-double fib_fiber(Pool& pool) {
-  return pool.run([] {
-    const auto start = Clock::now();
-    if (fib(fib_of) != 46'368) std::abort();
-    return ns_since(start) / fib_calls;
-  });
-}
-double fib_coro_ns(Pool& pool) {
-  return pool.run([]() -> Coro<double> {
-    const auto start = Clock::now();
-    if (co_await fib_coro(fib_of) != 46'368) std::abort();
-    co_return ns_since(start) / fib_calls;
-  });
+/// Per call that could be made elsewhere; fib(n) makes fib(n + 1) - 1 of them.
+template <auto tree, int n, int result, int calls>
+double fib_ns(Pool& pool) {
+  const auto start = Clock::now();
+  if (pool.run([] { return tree(n); }) != result) std::abort();
+  return ns_since(start) / calls;
 }
 
 template <bool apart>
@@ -330,8 +268,12 @@ constexpr Benchmark benchmarks[] = {
     {"spawn_join", "ns", &spawn_join_fiber, &spawn_join_coro},
     {"yield_100", "ns", &yield_fiber, &yield_coro},
     {"fanout_1m", "ns/task", &fanout_fiber, &fanout_coro},
-    {"skynet_1m", "ms", &skynet_fiber, &skynet_coro_ns},
-    {"fib", "ns/call", &fib_fiber, &fib_coro_ns},
+    {"skynet_1m", "ms", &skynet_ms<&skynet>, &skynet_ms<&skynet_coro>},
+    {"skynet_tasks", "ms", &skynet_ms<&skynet_tasks>, &skynet_ms<&skynet_coro_tasks>},
+    {"fib_32", "ns/call", &fib_ns<&fib, 32, 2'178'309, 3'524'577>,
+     &fib_ns<&fib_coro, 32, 2'178'309, 3'524'577>},
+    {"fib_tasks", "ns/call", &fib_ns<&fib_tasks, 24, 46'368, 75'024>,
+     &fib_ns<&fib_coro_tasks, 24, 46'368, 75'024>},
     {"pingpong", "ns", &ping_pong_fiber<false>, &ping_pong_coro<false>},
     {"pingpong_apart", "ns", &ping_pong_fiber<true>, &ping_pong_coro<true>},
     {"wake_up", "ns", &wake_up, nullptr},
@@ -388,7 +330,7 @@ void run(const Benchmark& b, std::size_t workers, int rounds) {
     if (measure == nullptr) continue;
     std::vector<double> results;
     for (int r = 0; r < rounds; ++r) {
-      Pool pool({.workers = workers});
+      Pool pool({.workers = workers, .report_stuck_after = Duration::zero()});
       results.push_back(measure(pool));
     }
     std::ranges::sort(results);

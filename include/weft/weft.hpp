@@ -21,6 +21,7 @@
 #include <weft/sync/channel.hpp>
 #include <weft/task/coro.hpp>
 #include <weft/task/dump.hpp>
+#include <weft/task/fork.hpp>
 #include <weft/task/io.hpp>
 #include <weft/task/local.hpp>
 #include <weft/task/scope.hpp>

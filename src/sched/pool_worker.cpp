@@ -69,6 +69,14 @@ void PoolWorker::spawn(Task& task) noexcept {
   if (!alone) pool_.idlers_.wake_one();
 }
 
+bool PoolWorker::wants_forks() const noexcept {
+  return fresh_.size() == 0 && pool_.worker_count() > 1;
+}
+
+void PoolWorker::forked() noexcept {
+  pool_.idlers_.wake_one();
+}
+
 Task* PoolWorker::take_hot() noexcept {
   if (hot_.load(std::memory_order_relaxed) == nullptr) return nullptr;  // relaxed: only we fill it
   return hot_.exchange(nullptr, std::memory_order_acq_rel);  // acq_rel: partner is wake()

@@ -101,6 +101,8 @@ class PoolWorker final : public Worker {
 
   Task* take_shared() noexcept override { return take(); }
   void put_shared(Task& task) noexcept override { push(queue_, task); }
+  bool wants_forks() const noexcept override;
+  void forked() noexcept override;
   void push(Queue& queue, Task& task) noexcept;
   [[nodiscard]] Task* choose_next() noexcept;
   [[nodiscard]] Task* take_hot() noexcept;

@@ -72,6 +72,17 @@ Scope::Scope(OfIo, Io& io)
       owner_(nullptr),
       exceptions_at_start_(0) {}
 
+Scope::Scope(OfFork, Io& io, CancelNode& under)
+    : CancelNode(Kind::scope, nullptr),
+      io_(io),
+      name_("fork"),
+      on_failure_(OnFailure::isolate),
+      owner_(nullptr),
+      exceptions_at_start_(std::uncaught_exceptions()) {
+  enter_tree(under);
+  arm_deadline(Instant::never());
+}
+
 Scope::~Scope() noexcept(false) {
   const bool unwinding = std::uncaught_exceptions() > exceptions_at_start_;
   if (size() > 0) {

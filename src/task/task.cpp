@@ -144,6 +144,7 @@ void Task::suspend() {
       this_worker()->park_fiber();
       break;
     case Flow::thread:
+      publish_forks();
       io_.block(*this);
       break;
     case Flow::coroutine:
@@ -171,11 +172,6 @@ void Task::give_way() {
 void Task::resume() noexcept {
   to_state(TaskState::ready);
   io_.ready(*this);
-}
-
-Task* this_task() noexcept {
-  const Current* here = current();
-  return here == nullptr ? nullptr : static_cast<Task*>(here->wait);
 }
 
 }  // namespace weft

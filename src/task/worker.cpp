@@ -191,6 +191,12 @@ void Worker::runner_main(void* argument) {
   Fiber& self = *worker->runner_;
   stack::after_switch(self.strand().sanitizer);
   worker->settle();
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  const std::uintptr_t left = here % detail::transfer_block;  // until the next block begins
+  if (left < detail::transfer_foot + 1024) {
+    volatile char* const skipped = static_cast<char*>(__builtin_alloca(left));
+    skipped[0] = 0;
+  }
   for (;;) {
     bool spare = false;
     for (Task* task = worker->task(); task != nullptr && !spare;) {
@@ -318,6 +324,7 @@ stack::Strand& Worker::next_strand() noexcept {
 [[gnu::noinline]] void Worker::leave_fiber(Task& task, After after) {
   WEFT_CHECK(task.fiber_ != nullptr, "task '", task.name(), "' waits where it has no stack: in a ",
              "destructor of what it captured, after it could not be started");
+  task.publish_forks();
   after_ = after;
   left_ = &task;
   if (task.fiber_ == runner_) runner_ = nullptr;  // a coroutine that waits in a destructor
@@ -331,6 +338,7 @@ void Worker::park_fiber() {
 }
 
 void Worker::leave_coroutine(Task& task, std::coroutine_handle<> handle, bool park) noexcept {
+  task.publish_forks();
   task.resume_point_ = handle;
   after_ = park ? After::park : After::requeue;
 }

@@ -9,8 +9,7 @@
 ///
 /// Nothing runs until it is awaited or spawned. A call from any depth may wait for any Op; the
 /// engine sees one task. Awaiting costs no native stack, at any depth: control is handed over by
-/// symmetric transfer where the compiler always makes that a jump (clang), and otherwise by
-/// returning to a small trampoline (GCC). Frames come from the worker's recycled blocks.
+/// symmetric transfer (see transfer_to()). Frames come from the worker's recycled blocks.
 ///
 /// Cancellation arrives as `Cancelled` from the current or next co_await.
 #pragma once
@@ -26,24 +25,21 @@ class Coro;
 
 namespace detail {
 
-// clang turns symmetric transfer into a jump at every optimisation level. GCC does so only from -O2
-// on, and there is no way to tell from here; so with GCC the coroutine to continue with is left in
-// `hop` and control returns to run_coroutine(). Code of both kinds may meet in one program.
-#if defined(__clang__)
-using Transfer = std::coroutine_handle<>;
-inline Transfer transfer_to(std::coroutine_handle<> next) noexcept {
-  return next;
-}
-inline Transfer transfer_home() noexcept {
+// The coroutine to continue with, for await_suspend() to return: the compiler makes a jump of it.
+// clang always does, GCC from -O2 on; otherwise it is a call, and a long chain of coroutines would
+// fill the stack. So there is a bound: it goes this way as far as the foot of a block of addresses,
+// which is higher than a frame of the compiler's, and from there by returning to run_coroutine(),
+// however many calls that is, which goes on with `hop`. Where it is a jump, the stack stays where
+// it is; the workers see to it that that is not at a foot.
+inline constexpr std::uintptr_t transfer_block = 16384;
+inline constexpr std::uintptr_t transfer_foot = 4096;
+inline std::coroutine_handle<> transfer_to(std::coroutine_handle<> next) noexcept {
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  if (here % transfer_block >= transfer_foot) [[likely]]
+    return next;
+  current()->hop = next;
   return std::noop_coroutine();
 }
-#else
-using Transfer = void;
-inline void transfer_to(std::coroutine_handle<> next) noexcept {
-  current()->hop = next;
-}
-inline void transfer_home() noexcept {}
-#endif
 
 /// Runs `handle` and whatever it transfers to, until something suspends. May nest: a coroutine that
 /// is driven by a flow with a stack drives others.
@@ -63,11 +59,11 @@ class PromiseBase {
   struct FinalAwaiter {
     bool await_ready() const noexcept { return false; }
     template <class Promise>
-    Transfer await_suspend(std::coroutine_handle<Promise> self) const noexcept {
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> self) const noexcept {
       PromiseBase& promise = self.promise();
       if (promise.continuation_) return transfer_to(promise.continuation_);
       if (promise.is_task_root_) root_coroutine_done();
-      return transfer_home();
+      return std::noop_coroutine();
     }
     void await_resume() const noexcept {}
   };
@@ -169,7 +165,7 @@ class [[nodiscard]] Coro {
    public:
     explicit Awaiter(Handle handle) noexcept : handle_(handle) {}
     bool await_ready() const noexcept { return false; }
-    detail::Transfer await_suspend(std::coroutine_handle<> caller) const noexcept {
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) const noexcept {
       handle_.promise().set_continuation(caller);
       return detail::transfer_to(handle_);
     }

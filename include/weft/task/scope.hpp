@@ -45,8 +45,9 @@ struct ScopeOptions {
 };
 
 namespace detail {
+class ForkBase;
 class Within;
-}
+}  // namespace detail
 
 [[nodiscard]] Wait::Flow flow_of_closures(const Io& io) noexcept;
 [[nodiscard]] Wait::Flow flow_of_coroutines(const Io& io) noexcept;
@@ -98,12 +99,15 @@ class Scope : public CancelNode {
  private:
   friend class Task;
   friend class Io;
+  friend class detail::ForkBase;
   friend class detail::Within;
   struct OfOwner {};
   struct OfIo {};
+  struct OfFork {};
 
   Scope(OfOwner, ScopeOptions options);  // includes the calling task
   Scope(OfIo, Io& io);                   // the root
+  Scope(OfFork, Io& io, CancelNode& under);
 
   void add_child(Task& task) noexcept;
   void child_failed(Task& task, const std::exception_ptr& error) noexcept;

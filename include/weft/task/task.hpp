@@ -32,6 +32,10 @@ class Scope;
 class Task;
 class Worker;
 struct LocalBinding;
+namespace detail {
+class ForkBase;
+void publish_forks(Task& task) noexcept;
+}  // namespace detail
 
 enum class TaskState : std::uint8_t { created, ready, running, blocked, complete };
 [[nodiscard]] const char* to_string(TaskState state) noexcept;
@@ -78,6 +82,14 @@ class Task : public Wait, public CancelNode {
 
   [[nodiscard]] LocalBinding* locals() const noexcept { return locals_; }
   void set_locals(LocalBinding* locals) noexcept { locals_ = locals; }
+
+  /// Those that are not published, oldest first. Only for the task itself.
+  [[nodiscard]] auto& forks() noexcept { return forks_; }
+  /// It is about to leave its stack, and others shall not wait for it: its forks become tasks.
+  void publish_forks() noexcept {
+    if (!forks_.empty()) [[unlikely]]
+      detail::publish_forks(*this);
+  }
 
   void retain() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }  // relaxed: we hold one
   /// Does anybody but the engine hold it?
@@ -186,6 +198,7 @@ class Task : public Wait, public CancelNode {
   // The running task's, or its worker's while it is off its stack.
   CancelNode* active_ = this;
   LocalBinding* locals_ = nullptr;
+  List<detail::ForkBase, detail::ForkBase> forks_;
   Fiber* fiber_ = nullptr;  // bound at first run
   std::coroutine_handle<> resume_point_{};
   bool may_wait_on_stack_ = false;
@@ -199,6 +212,9 @@ class Task : public Wait, public CancelNode {
 };
 
 /// The task that is running on this thread; null outside of tasks.
-[[nodiscard]] Task* this_task() noexcept;
+[[nodiscard]] inline Task* this_task() noexcept {
+  const Current* here = current();
+  return here == nullptr ? nullptr : static_cast<Task*>(here->wait);
+}
 
 }  // namespace weft

@@ -84,7 +84,6 @@ class Worker : public Current {
 
   [[nodiscard]] Io& io() const noexcept { return io_; }
   [[nodiscard]] Task* task() const noexcept { return static_cast<Task*>(wait); }
-  [[nodiscard]] BlockCache& blocks() noexcept { return blocks_; }
 
   /// Makes this the calling thread's worker, until detach(). `with_fibers`: it will run some.
   void attach(bool with_fibers);
@@ -107,8 +106,12 @@ class Worker : public Current {
   void leave_coroutine(Task& task, std::coroutine_handle<> handle, bool park) noexcept;
   void coroutine_done() noexcept { after_ = After::finish; }
 
+  /// Has it nothing that other workers, if there are any, could take? And: it has now.
+  [[nodiscard]] virtual bool wants_forks() const noexcept { return false; }
+  virtual void forked() noexcept {}
+
  protected:
-  Worker(Io& io, bool shares) noexcept : shares_(shares), io_(io) {}
+  Worker(Io& io, bool shares) noexcept : shares_(shares), io_(io) { blocks = &blocks_; }
 
   /// Of a worker that shares: the task to run next, null if there is none; and where a task goes
   /// that has had its turn.
@@ -211,6 +214,7 @@ inline void Worker::requeue(Task& task) noexcept {
 // In line down to the switch: a call around it would end in returns that the processor has no way
 // of predicting, since it came by another fiber's call.
 inline void Worker::yield_fiber(Task& task) {
+  task.publish_forks();
   if (shares_) {
     yield_shared(task);
     return;

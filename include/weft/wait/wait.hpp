@@ -41,6 +41,7 @@
 
 namespace weft {
 
+class BlockCache;
 class Io;
 class Wait;
 
@@ -261,7 +262,8 @@ class WakeList {
 /// What the calling thread runs at the moment. The only thread-local of the library.
 struct Current {
   Wait* wait = nullptr;           // null: between tasks
-  std::coroutine_handle<> hop{};  // the coroutine to continue with, where transfer is by trampoline
+  std::coroutine_handle<> hop{};  // the coroutine to continue with, see detail::transfer_to()
+  BlockCache* blocks = nullptr;   // the worker's, see task/blocks.hpp
   std::uint32_t turns = 0;        // see turn_is_over()
 
   /// Called once per operation on the outside world. A task whose socket always has more to read
