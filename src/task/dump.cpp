@@ -61,9 +61,10 @@ class Dumper {
         line(depth, "shield");
         break;
       case CancelNode::Kind::scope: {
-        const auto& scope = static_cast<const Scope&>(node);
+        auto& scope = static_cast<Scope&>(node);
         const std::string name = scope.name().empty() ? "" : " '" + std::string(scope.name()) + "'";
-        line(depth, "scope" + name + " " + number(scope.id()) + cancelled(scope));
+        const std::string id = scope.has_id() ? " " + number(scope.id()) : "";
+        line(depth, "scope" + name + id + cancelled(scope));
       }
     }
   }

@@ -1,6 +1,7 @@
 #include <weft/task/scope.hpp>
 
 #include <weft/task/io.hpp>
+#include <weft/task/worker.hpp>
 
 #include <algorithm>
 #include <stdexcept>
@@ -18,6 +19,11 @@ Task& require_task(const char* what) {
   return *task;
 }
 
+int uncaught_exceptions() noexcept {
+  const Worker* worker = this_worker();
+  return worker == nullptr ? std::uncaught_exceptions() : worker->uncaught_exceptions();
+}
+
 }  // namespace
 
 Wait::Flow flow_of_closures(const Io& io) noexcept {
@@ -29,14 +35,16 @@ Wait::Flow flow_of_coroutines(const Io& io) noexcept {
 
 // Set-up and end
 
-Scope::Scope(ScopeOptions options)
+Scope::Scope(ScopeOptions options) : Scope(require_task("Scope"), options) {}
+
+Scope::Scope(const Task& task, const ScopeOptions& options)
     : CancelNode(Kind::scope, nullptr),
-      io_(require_task("Scope").io()),
+      io_(task.io()),
       name_(options.name),
       on_failure_(options.on_failure),
       owner_(nullptr),
-      exceptions_at_start_(std::uncaught_exceptions()) {
-  enter_tree(this_task()->active());
+      exceptions_at_start_(uncaught_exceptions()) {
+  enter_tree(task.active());
   arm_deadline(options.deadline);
 }
 
@@ -46,7 +54,7 @@ Scope::Scope(Io& io, ScopeOptions options)
       name_(options.name),
       on_failure_(options.on_failure),
       owner_(nullptr),
-      exceptions_at_start_(std::uncaught_exceptions()) {
+      exceptions_at_start_(uncaught_exceptions()) {
   const Task* task = this_task();
   enter_tree(task != nullptr && &task->io() == &io ? task->active() : io.root());
   arm_deadline(options.deadline);
@@ -58,7 +66,7 @@ Scope::Scope(OfOwner, ScopeOptions options)
       name_(options.name),
       on_failure_(options.on_failure),
       owner_(this_task()),
-      exceptions_at_start_(std::uncaught_exceptions()) {
+      exceptions_at_start_(uncaught_exceptions()) {
   enter_tree_and_obey(owner_->active());
   owner_->set_active(*this);
   arm_deadline(options.deadline);
@@ -78,19 +86,21 @@ Scope::Scope(OfFork, Io& io, CancelNode& under)
       name_("fork"),
       on_failure_(OnFailure::isolate),
       owner_(nullptr),
-      exceptions_at_start_(std::uncaught_exceptions()) {
+      exceptions_at_start_(uncaught_exceptions()) {
   enter_tree(under);
   arm_deadline(Instant::never());
 }
 
 Scope::~Scope() noexcept(false) {
-  const bool unwinding = std::uncaught_exceptions() > exceptions_at_start_;
-  if (size() > 0) {
+  const bool unwinding = uncaught_exceptions() > exceptions_at_start_;
+  std::exception_ptr error;
+  if (!over(error)) {
     if (unwinding) cancel(CancelReason::sibling_failed);
     wait_in_destructor(unwinding);
+    error = take_error();
   }
   leave();
-  if (std::exception_ptr error = take_error(); error && !unwinding) std::rethrow_exception(error);
+  if (error && !unwinding) std::rethrow_exception(error);
 }
 
 void Scope::wait_in_destructor(bool unwinding) {
@@ -189,6 +199,25 @@ void Scope::child_done(Task& task) noexcept {
   }
 }
 
+ObjectId Scope::id() noexcept {
+  std::lock_guard guard(lock());
+  if (id_ == ObjectId::none) id_ = new_object_id();
+  return id_;
+}
+
+bool Scope::has_id() const noexcept {
+  std::lock_guard guard(lock());
+  return id_ != ObjectId::none;
+}
+
+// Whoever has told us of a child's end is through with us when it has let go of the lock.
+bool Scope::over(std::exception_ptr& error) noexcept {
+  std::lock_guard guard(lock());
+  if (children_ > 0) return false;
+  error = std::exchange(first_error_, nullptr);
+  return true;
+}
+
 std::exception_ptr Scope::take_error() noexcept {
   std::lock_guard guard(lock());
   return std::exchange(first_error_, nullptr);
@@ -215,17 +244,29 @@ void Scope::wait_for_children() {
 }
 
 void Scope::join() {
-  wait_for_children();
-  if (std::exception_ptr error = take_error()) std::rethrow_exception(error);
+  std::exception_ptr error;
+  if (!over(error)) {
+    wait_for_children();
+    error = take_error();
+  }
+  if (error) std::rethrow_exception(error);
   if (const Task* task = this_task()) task->throw_if_cancelled();
 }
 
-Coro<void> Scope::joined() {
-  if (size() > 0) {
-    Shield shield;
-    co_await empty_op();
+bool Scope::Joined::Awaiter::await_ready() {
+  if (scope_.over(error_)) return true;
+  shield_.emplace();
+  empty_.emplace(scope_.empty_op());
+  return empty_->await_ready();
+}
+
+void Scope::Joined::Awaiter::await_resume() {
+  if (empty_) {
+    empty_->await_resume();
+    shield_.reset();
+    error_ = scope_.take_error();
   }
-  if (std::exception_ptr error = take_error()) std::rethrow_exception(error);
+  if (error_) std::rethrow_exception(error_);
   this_task()->throw_if_cancelled();
 }
 

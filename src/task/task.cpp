@@ -91,8 +91,12 @@ void Task::operator delete(void* block, std::size_t size, std::align_val_t align
 }
 
 void Task::release() noexcept {
-  // acq_rel: release our use of the task to the last holder; acquire everybody's before destroying.
-  if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  // acquire: the last holder need not say that it lets go. Its partner, and the meaning of acq_rel:
+  // release our use of the task to the last holder, acquire everybody's before destroying.
+  if (refs_.load(std::memory_order_acquire) == 1 ||
+      refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    delete this;
+  }
 }
 
 void Task::illegal_edge(TaskState from, TaskState to) const noexcept {

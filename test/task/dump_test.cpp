@@ -84,11 +84,11 @@ TEST(Dump, C13_ShowsTreeStatesNamesAndReasons) {
       {.name = "parent"});
   loop.run();
   expect_in_order(
-      seen, {"loop: 5 task(s)\n", "  parent (tid 1, fiber) running, stack ", " of 262144\n",
-             "    scope 'outer' #", "\n      receiver (tid 2, fiber) blocked: channel recv #",
-             ", stack ", "\n    scope #", "\n      selector (tid 3, fiber) blocked: channel recv #",
-             " | sleep, stack ", "\n      sleeper (tid 4, coroutine) blocked: sleep\n",
-             "      task (tid 5, fiber) ready\n"});
+      seen,
+      {"loop: 5 task(s)\n", "  parent (tid 1, fiber) running, stack ", " of 262144\n",
+       "    scope 'outer'\n", "      receiver (tid 2, fiber) blocked: channel recv #", ", stack ",
+       "\n    scope\n", "      selector (tid 3, fiber) blocked: channel recv #", " | sleep, stack ",
+       "\n      sleeper (tid 4, coroutine) blocked: sleep\n", "      task (tid 5, fiber) ready\n"});
 }
 
 TEST(Dump, NamesTheObjectWaitedFor) {
@@ -192,7 +192,7 @@ TEST(Dump, OfTasksOnAThread) {
     scope.spawn([&] { seen = dump(this_io()); }, {.name = "child"});
   });
   expect_in_order(seen, {"inline: 2 task(s)\n", "  main (tid 1, thread) running\n",
-                         "    scope 'inside' #", "      child (tid 2, thread) running\n"});
+                         "    scope 'inside'\n", "      child (tid 2, thread) running\n"});
 }
 
 Coro<> nest(std::size_t depth, std::string& seen) {

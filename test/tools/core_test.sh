@@ -44,11 +44,11 @@ section tasks
 expect tasks.txt \
   '^loop: 7 task\(s\)$' \
   '^  main \(tid 1, fiber\) running on thread 1' \
-  "^    scope 'workers' #[0-9]+$" \
+  "^    scope 'workers'$" \
   '^      deep-fiber \(tid 2, fiber\) blocked: channel recv #[0-9]+ in innermost_call' \
   '^      deep-coroutine \(tid 3, coroutine\) blocked: channel recv #[0-9]+ in leaf_coroutine' \
   '^      mixed \(tid 4, fiber\) blocked: channel recv #[0-9]+ in leaf_coroutine' \
-  "^    scope 'waiters' #[0-9]+$" \
+  "^    scope 'waiters'$" \
   '^      selector \(tid 5, fiber\) blocked: channel recv #[0-9]+ \| sleep in wait_for_either' \
   '^      stubborn \(tid 6, fiber\) blocked: .* in stay_although_cancelled.*, cancelled: killed$' \
   '^        shield$' \

@@ -14,13 +14,13 @@ if wait_for_line out.txt '^ready$'; then
     '^weft: loop: [67] task\(s\)$' \
     '^  main \(tid 1, fiber\) blocked: sleep, stack at most [0-9]+ of 262144$' \
     ' wait_for_signals\(\)\+0x' \
-    "^    scope 'workers' #" \
+    "^    scope 'workers'$" \
     '^      deep-fiber \(tid 2, fiber\) blocked: channel recv #[0-9]+, stack at most ' \
     ' innermost_call\(' ' middle_call\(' ' outer_call\(' ' weft::Worker::fiber_main\(' \
     '^      deep-coroutine \(tid 3, coroutine\) blocked: channel recv #' \
     ' leaf_coroutine\(' ' branch_coroutine\(' ' trunk_coroutine\(' \
     '^      mixed \(tid 4, fiber\)' ' fiber_that_awaits\(' \
-    "^    scope 'waiters' #" \
+    "^    scope 'waiters'$" \
     '^      selector .* blocked: channel recv #[0-9]+ \| sleep' ' wait_for_either\(' \
     '^      stubborn .*, cancelled: killed$' ' stay_although_cancelled\('
   # Nothing lies below a fiber's first function.

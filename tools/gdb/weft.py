@@ -263,7 +263,8 @@ class Printer:
         size = min(layout.scope_name_size(data), 200)
         name = program.read(layout.scope_name(data), size) if size else b""
         text = "scope" + (f" '{name.decode('utf-8', 'replace')}'" if name else "")
-        text += f" #{layout.scope_id(data)}"
+        if layout.scope_id(data):
+            text += f" #{layout.scope_id(data)}"
         reason = layout.reasons.get(layout.scope_cancelled(data), "?")
         return text + (f", cancelled: {reason}" if reason != "none" else "")
 

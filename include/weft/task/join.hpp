@@ -45,11 +45,15 @@ class TaskOf : public Task {
 
 namespace detail {
 
+/// The reference has been counted already.
+struct Adopt {};
+
 /// A counted reference to a task.
 template <class T>
 class TaskRef {
  public:
   TaskRef() = default;
+  TaskRef(TaskOf<T>* task, Adopt) noexcept : task_(task) {}
   explicit TaskRef(TaskOf<T>* task) noexcept : task_(task) {
     if (task_ != nullptr) task_->retain();
   }
@@ -103,6 +107,7 @@ class HandleBase {
  public:
   HandleBase() = default;
   explicit HandleBase(TaskOf<T>& task) noexcept : task_(&task) {}
+  HandleBase(TaskOf<T>& task, Adopt adopt) noexcept : task_(&task, adopt) {}
 
   [[nodiscard]] std::uint64_t tid() const noexcept { return task_->tid(); }
   [[nodiscard]] std::string_view name() const noexcept { return task_->name(); }

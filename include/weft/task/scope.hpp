@@ -69,11 +69,14 @@ class Scope : public CancelNode {
   /// Waits for all children, then rethrows the first error, or `Cancelled` if the caller was
   /// cancelled meanwhile.
   void join();
-  /// The same for coroutines.
-  [[nodiscard]] Coro<void> joined();
+  /// The same for coroutines: co_await scope.joined().
+  class Joined;
+  [[nodiscard]] Joined joined() noexcept;
 
   [[nodiscard]] Io& io() const noexcept { return io_; }
-  [[nodiscard]] ObjectId id() const noexcept { return id_; }
+  /// Given to it when somebody first asks: few are ever waited for.
+  [[nodiscard]] ObjectId id() noexcept;
+  [[nodiscard]] bool has_id() const noexcept;
   [[nodiscard]] Instant deadline() const noexcept { return deadline_; }
   [[nodiscard]] std::string_view name() const noexcept { return name_; }
   [[nodiscard]] std::size_t size() const noexcept;  // children still running
@@ -85,7 +88,7 @@ class Scope : public CancelNode {
     using Result = void;
     static constexpr Reason reason{"scope"};
     explicit EmptyOp(Scope& scope) noexcept : scope_(scope) {}
-    ObjectId object() const noexcept { return scope_.id_; }
+    ObjectId object() const noexcept { return scope_.id(); }
     bool try_now() const noexcept { return scope_.size() == 0; }
     Armed arm(Arm& arm) noexcept;
     void disarm(Arm& arm) noexcept;
@@ -105,6 +108,7 @@ class Scope : public CancelNode {
   struct OfIo {};
   struct OfFork {};
 
+  Scope(const Task& task, const ScopeOptions& options);
   Scope(OfOwner, ScopeOptions options);  // includes the calling task
   Scope(OfIo, Io& io);                   // the root
   Scope(OfFork, Io& io, CancelNode& under);
@@ -118,6 +122,8 @@ class Scope : public CancelNode {
   void leave() noexcept;  // the timer and the tree; idempotent
   void arm_deadline(Instant own) noexcept;
   [[nodiscard]] std::exception_ptr take_error() noexcept;
+  /// No child is left; then it gives the first error, if there was one.
+  [[nodiscard]] bool over(std::exception_ptr& error) noexcept;
 
   struct DeadlineTimer : TimerNode {
     explicit DeadlineTimer(Scope& s) noexcept;
@@ -125,7 +131,6 @@ class Scope : public CancelNode {
   };
 
   Io& io_;
-  const ObjectId id_ = new_object_id();
   const std::string_view name_;
   const OnFailure on_failure_;
   Task* const owner_;  // whom it includes, or null
@@ -135,6 +140,7 @@ class Scope : public CancelNode {
   DeadlineTimer timer_{*this};
 
   // Under the node's lock.
+  ObjectId id_ = ObjectId::none;
   std::size_t children_ = 0;
   std::exception_ptr first_error_;
   List<Arm> joiners_;
@@ -152,6 +158,34 @@ class Shield : public CancelNode {
  private:
   Task* const task_;
 };
+
+class Scope::Joined {
+ public:
+  explicit Joined(Scope& scope) noexcept : scope_(scope) {}
+
+  class Awaiter {
+   public:
+    explicit Awaiter(Scope& scope) noexcept : scope_(scope) {}
+    bool await_ready();
+    void await_suspend(std::coroutine_handle<> handle) noexcept { empty_->await_suspend(handle); }
+    void await_resume();
+
+   private:
+    Scope& scope_;
+    std::exception_ptr error_;
+    // If there are children.
+    std::optional<Shield> shield_;
+    std::optional<OpAwaiter<EmptyOp>> empty_;
+  };
+  Awaiter operator co_await() const noexcept { return Awaiter(scope_); }
+
+ private:
+  Scope& scope_;
+};
+
+inline Scope::Joined Scope::joined() noexcept {
+  return Joined(*this);
+}
 
 namespace detail {
 
@@ -241,8 +275,9 @@ class CoroTask final : public TaskOf<T> {
 };
 
 template <class T>
-JoinHandle<T> handle_of(TaskOf<T>& task) noexcept {
-  return JoinHandle<T>(task);
+JoinHandle<T> first_handle(TaskOf<T>& task) noexcept {
+  task.share_before_start();
+  return JoinHandle<T>(task, Adopt{});
 }
 
 template <class F>
@@ -266,7 +301,7 @@ auto make_task(Io& io, F f, const SpawnOptions& options) {
 template <class F>
 auto Scope::spawn(F f, SpawnOptions options) {
   auto* task = detail::make_task(io_, std::move(f), options);
-  auto handle = detail::handle_of(*task);
+  auto handle = detail::first_handle(*task);
   task->start(*this);
   return handle;
 }

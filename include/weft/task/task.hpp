@@ -92,6 +92,10 @@ class Task : public Wait, public CancelNode {
   }
 
   void retain() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }  // relaxed: we hold one
+  /// The first handle, while nobody else knows the task.
+  void share_before_start() noexcept {
+    refs_.store(2, std::memory_order_relaxed);
+  }  // relaxed: see there
   /// Does anybody but the engine hold it?
   [[nodiscard]] bool has_handles() const noexcept {
     return refs_.load(std::memory_order_relaxed) >

@@ -85,6 +85,11 @@ class Worker : public Current {
   [[nodiscard]] Io& io() const noexcept { return io_; }
   [[nodiscard]] Task* task() const noexcept { return static_cast<Task*>(wait); }
 
+  /// What std::uncaught_exceptions() says on its thread, at less cost.
+  [[nodiscard]] int uncaught_exceptions() const noexcept {
+    return static_cast<int>(static_cast<unsigned>(thread_.exceptions->uncaught));
+  }
+
   /// Makes this the calling thread's worker, until detach(). `with_fibers`: it will run some.
   void attach(bool with_fibers);
   void detach() noexcept;
