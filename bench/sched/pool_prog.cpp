@@ -4,6 +4,7 @@
 // several rounds, and the best.
 #include <weft/weft.hpp>
 
+#include "sched/busy.hpp"
 #include "sched/trees.hpp"
 
 #include <algorithm>
@@ -280,6 +281,9 @@ constexpr Benchmark benchmarks[] = {
     {"herd_1000", "ns/task", &herd, nullptr},
     {"burst_100k", "ns/task", &burst, nullptr},
     {"sleepers_p99", "ns late", &sleepers, nullptr},
+    {"sleepers_1m", "ms of CPU", &million_sleepers_fiber, &million_sleepers_coro},
+    {"noisy", "ms late", &noisy_neighbours, nullptr},
+    {"kidnapped", "ms", &kidnapped_workers, nullptr},
 };
 
 struct Options {

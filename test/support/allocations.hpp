@@ -1,5 +1,5 @@
-/// Counts what operator new has given out and not got back. Under sanitizers, which do this better,
-/// always 0.
+/// Counts what operator new and the blocks' depot have given out and not got back. Under
+/// sanitizers, which do this better, always 0.
 #pragma once
 
 #include <cstdint>

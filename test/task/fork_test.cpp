@@ -277,7 +277,15 @@ TEST_P(ForkPool, C1_RandomTrees) {
 
 INSTANTIATE_TEST_SUITE_P(Workers, ForkPool, testing::Values(1, 2, 4, 64));
 
-using ForkDeathTest = testing::Test;
+TEST(ForkDeathTest, F12_Once) {
+  EXPECT_DEATH(
+      {
+        Fork fork([] { return 1; });
+        fork.get();
+        fork.get();
+      },
+      "the result of a Fork was already taken");
+}
 TEST(ForkDeathTest, C1_ItsTaskAlone) {
   EXPECT_DEATH(
       {

@@ -12,6 +12,7 @@ int example_timeout_main();
 int example_both_kinds_main();
 int example_cancel_tree_main();
 int example_cores_main();
+int example_sort_main();
 int example_echo_main(int argc, char** argv);
 int example_chat_main(int argc, char** argv);
 int example_proxy_main(int argc, char** argv);
@@ -48,6 +49,8 @@ constexpr std::array examples{
             &example_cancel_tree_main},
     Example{"cores", "A tree of a million fibers on every core; idle workers steal branches.",
             &example_cores_main},
+    Example{"sort", "Divide and conquer: forks are plain calls where nobody steals them.",
+            &example_sort_main},
     Example{"echo", "A burst of 100 clients (coroutines) at a TCP server (fibers), on loopback.",
             &without_arguments<&example_echo_main>},
     Example{"proxy", "Bytes both ways through a TCP proxy; half closes are passed on.",

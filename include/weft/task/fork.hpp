@@ -63,6 +63,8 @@ class ForkBase : public ListNode<ForkBase> {
   [[nodiscard]] bool take_back() noexcept {
     WEFT_CHECK(this_task() == task_, "a Fork belongs to the task that made it; to hand work to ",
                "others, spawn it");
+    WEFT_CHECK(!taken_, "the result of a Fork was already taken");
+    taken_ = true;
     if (scope_) return false;
     unlink();
     return true;
@@ -81,6 +83,7 @@ class ForkBase : public ListNode<ForkBase> {
     void operator()(Scope* scope) const noexcept;
   };
 
+  bool taken_ = false;
   Task* task_ = nullptr;  // whose it is; null: a plain thread's
   CancelNode* active_ = nullptr;
   LocalBinding* locals_ = nullptr;
