@@ -88,7 +88,7 @@ class BlockDepot {
   /// A batch of new blocks.
   [[nodiscard]] Free* carve(std::size_t size) {
     const std::size_t wanted = size * BlockCache::batch;
-    if (left_ < wanted) {  // what is left of the old piece is given up: 6 % at most
+    if (left_ < wanted) {  // what is left of the old piece is given up: 12 % at most
       void* memory =
           ::mmap(nullptr, piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (memory == MAP_FAILED) throw std::bad_alloc();
@@ -112,17 +112,13 @@ class BlockDepot {
   std::size_t in_use_ = 0;
 };
 
-namespace {
-
 #if defined(WEFT_ASAN)
-constexpr std::size_t classes_kept = 0;
+const std::size_t BlockCache::kept = 0;
 #else
-constexpr std::size_t classes_kept = 32;
+const std::size_t BlockCache::kept = BlockCache::classes;
 #endif
 
-}  // namespace
-
-BlockCache::BlockCache() noexcept : classes_(classes_kept) {}
+BlockCache::BlockCache() noexcept : classes_(kept) {}
 
 BlockCache::~BlockCache() {
   BlockDepot& depot = BlockDepot::of_process();
@@ -150,12 +146,12 @@ void BlockCache::make_room(Shelf& shelf, std::size_t k) noexcept {
 
 void* BlockCache::allocate_elsewhere(std::size_t size) {
   const std::size_t k = class_of(size);
-  return k > classes_kept ? ::operator new(size) : BlockDepot::of_process().take_one(k);
+  return k > kept ? ::operator new(size) : BlockDepot::of_process().take_one(k);
 }
 
 void BlockCache::release_elsewhere(void* block, std::size_t size) noexcept {
   const std::size_t k = class_of(size);
-  if (k > classes_kept) {
+  if (k > kept) {
     ::operator delete(block);
   } else {
     BlockDepot::of_process().give_one(k, ::new (block) Free{.next = nullptr});

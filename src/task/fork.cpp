@@ -23,7 +23,7 @@ void ForkBase::publish() noexcept {
   try {
     scope_.reset(new Scope(Scope::OfFork{}, task_->io(), *active_));
     task_->set_locals(locals_);
-    spawn_in(*scope_);
+    spawn_in(*scope_, task_->fork_options());
   } catch (...) {  // no memory: then it is called when its result is asked for
     scope_.reset();
     task_->forks().push_front(*this);

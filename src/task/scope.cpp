@@ -45,6 +45,7 @@ Scope::Scope(const Task& task, const ScopeOptions& options)
       owner_(nullptr),
       exceptions_at_start_(uncaught_exceptions()) {
   enter_tree(task.active());
+  in_tree_ = true;
   arm_deadline(options.deadline);
 }
 
@@ -57,6 +58,7 @@ Scope::Scope(Io& io, ScopeOptions options)
       exceptions_at_start_(uncaught_exceptions()) {
   const Task* task = this_task();
   enter_tree(task != nullptr && &task->io() == &io ? task->active() : io.root());
+  in_tree_ = true;
   arm_deadline(options.deadline);
 }
 
@@ -68,6 +70,7 @@ Scope::Scope(OfOwner, ScopeOptions options)
       owner_(this_task()),
       exceptions_at_start_(uncaught_exceptions()) {
   enter_tree_and_obey(owner_->active());
+  in_tree_ = true;
   owner_->set_active(*this);
   arm_deadline(options.deadline);
 }
@@ -88,6 +91,7 @@ Scope::Scope(OfFork, Io& io, CancelNode& under)
       owner_(nullptr),
       exceptions_at_start_(uncaught_exceptions()) {
   enter_tree(under);
+  in_tree_ = true;
   arm_deadline(Instant::never());
 }
 
@@ -128,7 +132,7 @@ void Scope::wait_in_destructor(bool unwinding) {
 void Scope::leave() noexcept {
   if (timer_armed_) io_.disarm_timer(timer_);
   timer_armed_ = false;
-  if (!linked()) return;
+  if (!std::exchange(in_tree_, false)) return;
   if (owner_ != nullptr) {
     owner_->set_active(*parent());
     leave_tree_and_obey_parent();

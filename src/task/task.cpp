@@ -148,7 +148,6 @@ void Task::suspend() {
       this_worker()->park_fiber();
       break;
     case Flow::thread:
-      publish_forks();
       io_.block(*this);
       break;
     case Flow::coroutine:

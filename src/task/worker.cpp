@@ -191,12 +191,6 @@ void Worker::runner_main(void* argument) {
   Fiber& self = *worker->runner_;
   stack::after_switch(self.strand().sanitizer);
   worker->settle();
-  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  const std::uintptr_t left = here % detail::transfer_block;  // until the next block begins
-  if (left < detail::transfer_foot + 1024) {
-    volatile char* const skipped = static_cast<char*>(__builtin_alloca(left));
-    skipped[0] = 0;
-  }
   for (;;) {
     bool spare = false;
     for (Task* task = worker->task(); task != nullptr && !spare;) {

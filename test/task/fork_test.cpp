@@ -174,6 +174,41 @@ EVERYWHERE(Fork, F16_SeesLocalsAndScopesOfWhereItWasMade) {
   EXPECT_TRUE(co_await free);
 }
 
+/// Whether it has become a task must not show.
+EVERYWHERE(Fork, F16_SeesTheSameWhereverItIsAskedFor) {
+  for (const bool published : {false, true}) {
+    const Bind outer(level, 1);
+    Fork fork([]() -> Coro<int> { co_return *level.get(); });
+    if (published) co_await next_turn();
+    const Bind inner(level, 2);
+    EXPECT_EQ(co_await fork, 1);
+  }
+}
+
+EVERYWHERE(Fork, S6_ACancellationStaysOne) {
+  for (const bool published : {false, true}) {
+    Scope scope;
+    auto task = here.spawn(scope, [&]() -> Coro<> {
+      Fork fork([]() -> Coro<> {
+        throw Cancelled(CancelReason::requested);
+        co_return;
+      });
+      if (published) co_await next_turn();
+      co_await fork;
+    });
+    EXPECT_TRUE((co_await task.join_op()).cancelled());
+    co_await scope.joined();
+  }
+}
+
+EVERYWHERE(Fork, F12_OfAPlainCallableInACoroutine) {
+  for (const bool published : {false, true}) {
+    Fork fork([] { return 3; });
+    if (published) co_await next_turn();
+    EXPECT_EQ(co_await fork, 3);
+  }
+}
+
 CONCURRENT(Fork, S6_AShieldedOneIsDeafToCancellation) {
   Scope scope;
   std::atomic<bool> whole{false};
@@ -209,6 +244,39 @@ TEST(Fork, F12_BothLeavesOutWhatIsVoid) {
     EXPECT_EQ(both([] { return 6; }, [&] { ++calls; }), 6);
     EXPECT_EQ(calls, 4);
   });
+}
+
+TEST(Fork, F12_BothGiveReferences) {
+  Loop loop;
+  loop.run([] {
+    int one = 1;
+    int two = 2;
+    auto [a, b] = both([&]() -> int& { return one; }, [&]() -> int& { return two; });
+    static_assert(std::is_same_v<decltype(a), int&>);
+    EXPECT_EQ(&a, &one);
+    EXPECT_EQ(&b, &two);
+    EXPECT_EQ(&both([] {}, [&]() -> int& { return two; }), &two);
+    EXPECT_EQ(&both([&]() -> int& { return one; }, [] {}), &one);
+  });
+}
+
+[[gnu::noinline]] std::size_t use_stack(std::size_t left) {
+  volatile std::byte page[4096];
+  page[0] = std::byte{1};
+  return left < sizeof page ? static_cast<std::size_t>(page[0]) : use_stack(left - sizeof page);
+}
+
+TEST(Fork, F12_HasAStackLikeItsTask) {
+  Loop loop;
+  auto task = loop.spawn(
+      [] {
+        Fork deep([] { return use_stack(std::size_t{8} << 20); });
+        yield();  // now it is a task
+        return deep.get();
+      },
+      {.stack_size = std::size_t{16} << 20});
+  loop.run();
+  EXPECT_EQ(task.get(), 1U);
 }
 
 /// While one computes, another worker takes the other.
@@ -280,9 +348,12 @@ INSTANTIATE_TEST_SUITE_P(Workers, ForkPool, testing::Values(1, 2, 4, 64));
 TEST(ForkDeathTest, F12_Once) {
   EXPECT_DEATH(
       {
-        Fork fork([] { return 1; });
-        fork.get();
-        fork.get();
+        Loop loop;
+        loop.run([] {
+          Fork fork([] { return 1; });
+          fork.get();
+          fork.get();
+        });
       },
       "the result of a Fork was already taken");
 }

@@ -181,11 +181,12 @@ class Pool final : public Io {
   Atomic<bool> stopping_{false};
   Atomic<std::uint32_t> holds_{0};  // dumps that want the workers to stand still
 
-  Atomic<std::uint32_t> quiet_{0};     // changes when no task is left
-  Atomic<std::uint32_t> waiting_{0};   // threads in run() and block_on()
-  Atomic<std::uint64_t> admitted_{0};  // tasks from other threads
+  Atomic<std::uint32_t> quiet_{0};    // changes when no task is left
+  Atomic<std::uint32_t> waiting_{0};  // threads in run() and block_on()
   DeadlockFound deadlock_;
   std::unique_ptr<Monitor> monitor_;
+  // Tasks from other threads. On a line of its own: the workers always look at the others.
+  alignas(64) Atomic<std::uint64_t> admitted_{0};
 };
 
 }  // namespace weft

@@ -27,27 +27,31 @@ namespace detail {
 
 // The coroutine to continue with, for await_suspend() to return: the compiler makes a jump of it.
 // clang always does, GCC from -O2 on; otherwise it is a call, and a long chain of coroutines would
-// fill the stack. So there is a bound: it goes this way as far as the foot of a block of addresses,
-// which is higher than a frame of the compiler's, and from there by returning to run_coroutine(),
-// however many calls that is, which goes on with `hop`. Where it is a jump, the stack stays where
-// it is; the workers see to it that that is not at a foot.
-inline constexpr std::uintptr_t transfer_block = 16384;
-inline constexpr std::uintptr_t transfer_foot = 4096;
-inline std::coroutine_handle<> transfer_to(std::coroutine_handle<> next) noexcept {
-  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  if (here % transfer_block >= transfer_foot) [[likely]]
+// fill the stack. So it goes this way only near the frame of run_coroutine(), and from further down
+// by returning there, through however many calls that is: it goes on with `hop`.
+[[gnu::always_inline]] inline std::coroutine_handle<> transfer_to(
+    std::coroutine_handle<> next) noexcept {
+  constexpr std::uintptr_t near = 8192;
+  Current& here = *current();
+  // What is there may be another's, if others have run on this thread since; then it is far away.
+  if (here.coroutines_from - reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) < near) {
     return next;
-  current()->hop = next;
+  }
+  here.hop = next;
   return std::noop_coroutine();
 }
 
 /// Runs `handle` and whatever it transfers to, until something suspends. May nest: a coroutine that
 /// is driven by a flow with a stack drives others.
 inline void run_coroutine(std::coroutine_handle<> handle) {
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  const std::uintptr_t outer = current()->coroutines_from;
   while (handle) {
+    current()->coroutines_from = here;
     handle.resume();
     handle = std::exchange(current()->hop, {});
   }
+  current()->coroutines_from = outer;
 }
 
 /// The coroutine task that runs on this thread has come to its end. Out of line: it belongs to the
@@ -92,7 +96,7 @@ class PromiseBase {
   [[nodiscard]] std::coroutine_handle<> continuation() const noexcept { return continuation_; }
 
  protected:
-  void rethrow_if_failed() const {
+  [[gnu::always_inline]] void rethrow_if_failed() const {
     if (error_) std::rethrow_exception(error_);
   }
 

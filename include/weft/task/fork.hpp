@@ -19,17 +19,19 @@
 ///     the largest, is put up for them. Whoever takes it makes room for the next one, and forks
 ///     himself; so a computation spreads to all workers, and elsewhere consists of plain calls;
 ///   - the task is about to wait: then all its forks become tasks. So a fork is concurrent to
-///     everything its task waits for, and the two may well wait for each other.
+///     everything its task waits for, and the two may well wait for each other. (Not on an inline
+///     Io, and not on a plain thread, where it is always a call.)
 ///
 ///                 get(): called here
 ///     [noted] ─────────────────────────▶ [taken]         dropped when noted: it does not run
 ///        └─────▶ [a child task] ───────────┘             dropped when a task: cancelled, awaited
 ///      published         get(): joined
 ///
-/// A fork sees the scopes, the deadline and the task-locals of where it was made. get() throws what
-/// the call threw. A fork nobody asks for is not wanted: when an exception leaves the block, say,
-/// there is nothing to do, or a child to be stopped. Only the task that made a fork may use it, and
-/// not after the block (the scope, shield or binding) in which it was made.
+/// A fork sees the scopes, the deadline and the task-locals of where it was made. (If get() is
+/// called where these are others, it becomes a task.) get() throws what the call threw. A fork
+/// nobody asks for is not wanted: when an exception leaves the block, say, there is nothing to do,
+/// or a child to be stopped. Only the task that made a fork may use it, and not after the block
+/// (the scope, shield or binding) in which it was made.
 ///
 /// Rejected: a spawn() that is cheap enough for this. A task has an identity, handles, and a place
 /// in the tree and in dumps; that is what it costs. A deque that thieves take forks from, as Cilk
@@ -60,32 +62,44 @@ class ForkBase : public ListNode<ForkBase> {
   /// From now on it can be published.
   void offer() noexcept;
   /// True: it is ours to call. False: it has become a task.
-  [[nodiscard]] bool take_back() noexcept {
-    WEFT_CHECK(this_task() == task_, "a Fork belongs to the task that made it; to hand work to ",
-               "others, spawn it");
-    WEFT_CHECK(!taken_, "the result of a Fork was already taken");
-    taken_ = true;
-    if (scope_) return false;
-    unlink();
-    return true;
+  [[nodiscard, gnu::always_inline]] bool take_back() noexcept {
+    check_owner();
+    if (task_ == nullptr) return true;
+    WEFT_CHECK(active_ != nullptr, "the result of a Fork was already taken");
+    if (!scope_) {
+      unlink();
+      // It is to see what was there when it was made.
+      if (&task_->active() != active_ || task_->locals() != locals_) publish();
+    }
+    active_ = nullptr;
+    return !scope_;
   }
   /// Nobody will ask for it, or somebody has.
-  void withdraw() noexcept {
+  [[gnu::always_inline]] void withdraw() noexcept {
+    if (!linked() && !scope_) return;
+    check_owner();
     unlink();
     scope_.reset();
   }
+  void check_may_block() const noexcept {
+    WEFT_CHECK(task_ == nullptr || task_->flow() != Wait::Flow::coroutine,
+               "Fork::get() in a coroutine would stop its worker; co_await the fork instead");
+  }
   /// Makes a task of it.
-  virtual void spawn_in(Scope& scope) = 0;
+  virtual void spawn_in(Scope& scope, const SpawnOptions& options) = 0;
 
  private:
+  void check_owner() const noexcept {
+    WEFT_CHECK(task_ == nullptr || this_task() == task_,
+               "a Fork belongs to the task that made it; to hand work to others, spawn it");
+  }
   void publish() noexcept;
   struct Delete {
     void operator()(Scope* scope) const noexcept;
   };
 
-  bool taken_ = false;
-  Task* task_ = nullptr;  // whose it is; null: a plain thread's
-  CancelNode* active_ = nullptr;
+  Task* task_ = nullptr;          // whose it is; null: a plain thread's
+  CancelNode* active_ = nullptr;  // null: taken
   LocalBinding* locals_ = nullptr;
   std::unique_ptr<Scope, Delete> scope_;  // of the published one alone
 };
@@ -125,7 +139,8 @@ class [[nodiscard]] Fork final : detail::ForkBase {
 
   /// The result, once. From a fiber or a plain thread.
   Value get() {
-    if (!take_back()) return handle_.get();
+    check_may_block();
+    if (!take_back()) return value_of(handle_.join());
     if constexpr (is_coro<Made>) {
       return await(make());
     } else {
@@ -133,17 +148,17 @@ class [[nodiscard]] Fork final : detail::ForkBase {
     }
   }
 
-  /// The same in a coroutine, for forks of coroutines.
-  auto operator co_await() & noexcept(false)
-    requires is_coro<Made>
-  {
-    coro_ = take_back() ? make() : join_child();
-    return typename Made::Awaiter(coro_.checked());
+  /// The same in a coroutine: co_await fork.
+  auto operator co_await() & {
+    if constexpr (is_coro<Made>) {
+      running_ = take_back() ? make() : join_child();
+    } else {
+      running_ = call_or_join();
+    }
+    return typename Coro<Value>::Awaiter(running_.checked());
   }
 
  private:
-  struct Nothing {};
-
   Made make() {
     if constexpr (is_coro<F>) {
       return std::move(f_);
@@ -151,29 +166,29 @@ class [[nodiscard]] Fork final : detail::ForkBase {
       return f_();
     }
   }
-  Made join_child()
-    requires is_coro<Made>
-  {
-    auto outcome = co_await handle_.join_op();
-    co_return std::move(outcome).value();
+  Coro<Value> join_child() { co_return value_of(co_await handle_.join_op()); }
+  Coro<Value> call_or_join() {
+    if (take_back()) co_return f_();
+    co_return value_of(co_await handle_.join_op());
   }
-  void spawn_in(Scope& scope) override {
-    if constexpr (is_coro<F>) {
-      handle_ = scope.spawn(std::move(f_));
-    } else {
-      handle_ = scope.spawn([this] { return f_(); });
-    }
+  /// As if the call had been made here.
+  static Value value_of(Outcome<Value> outcome) {
+    if (outcome.cancelled()) throw Cancelled(outcome.reason());
+    return std::move(outcome).value();
+  }
+  void spawn_in(Scope& scope, const SpawnOptions& options) override {
+    handle_ = scope.spawn([this]() -> Made { return make(); }, options);
   }
 
-  F f_;
+  F f_;  // until the call is made, here or by the child
   JoinHandle<Value> handle_;
-  [[no_unique_address]] std::conditional_t<is_coro<Made>, Made, Nothing> coro_;  // under way
+  Coro<Value> running_;
 };
 
 /// Calls both, the second one maybe elsewhere meanwhile. Gives a pair of their results; what is
 /// void is left out. If the first throws, the second is stopped.
 template <class F, class G>
-auto both(F&& f, G&& g) {
+decltype(auto) both(F&& f, G&& g) {
   Fork second([&g]() -> decltype(auto) { return g(); });
   using A = std::invoke_result_t<F&>;
   using B = std::invoke_result_t<G&>;
@@ -183,7 +198,7 @@ auto both(F&& f, G&& g) {
   } else if constexpr (std::is_void_v<B>) {
     A a = f();
     second.get();
-    return a;
+    return static_cast<A>(std::forward<A>(a));
   } else {
     A a = f();
     return std::pair<A, B>(std::forward<A>(a), second.get());

@@ -137,6 +137,7 @@ class Scope : public CancelNode {
   const int exceptions_at_start_;
   Instant deadline_ = Instant::never();
   bool timer_armed_ = false;
+  bool in_tree_ = false;
   DeadlineTimer timer_{*this};
 
   // Under the node's lock.

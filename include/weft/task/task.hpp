@@ -91,6 +91,13 @@ class Task : public Wait, public CancelNode {
       detail::publish_forks(*this);
   }
 
+  /// A fork that becomes a task finds what its call would have found here.
+  [[nodiscard]] SpawnOptions fork_options() const noexcept {
+    return {.name = name_ == nullptr ? std::string_view{} : name_,
+            .stack_size = stack_size_,
+            .keep_float_control = keep_float_control_};
+  }
+
   void retain() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }  // relaxed: we hold one
   /// The first handle, while nobody else knows the task.
   void share_before_start() noexcept {

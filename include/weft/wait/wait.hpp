@@ -261,10 +261,11 @@ class WakeList {
 
 /// What the calling thread runs at the moment. The only thread-local of the library.
 struct Current {
-  Wait* wait = nullptr;           // null: between tasks
-  std::coroutine_handle<> hop{};  // the coroutine to continue with, see detail::transfer_to()
-  BlockCache* blocks = nullptr;   // the worker's, see task/blocks.hpp
-  std::uint32_t turns = 0;        // see turn_is_over()
+  Wait* wait = nullptr;                // null: between tasks
+  std::coroutine_handle<> hop{};       // the coroutine to continue with, see detail::transfer_to()
+  std::uintptr_t coroutines_from = 0;  // the frame that runs them, see there
+  BlockCache* blocks = nullptr;        // the worker's, see task/blocks.hpp
+  std::uint32_t turns = 0;             // see turn_is_over()
 
   /// Called once per operation on the outside world. A task whose socket always has more to read
   /// would never wait, and nobody else would run: now and then it has to give way.
