@@ -19,6 +19,12 @@
 #include <weft/sched/loop.hpp>
 #include <weft/sched/pool.hpp>
 #include <weft/sync/channel.hpp>
+#include <weft/sync/event.hpp>
+#include <weft/sync/mutex.hpp>
+#include <weft/sync/once.hpp>
+#include <weft/sync/semaphore.hpp>
+#include <weft/sync/shared_mutex.hpp>
+#include <weft/sync/watch.hpp>
 #include <weft/task/coro.hpp>
 #include <weft/task/dump.hpp>
 #include <weft/task/fork.hpp>

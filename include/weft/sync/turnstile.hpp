@@ -1,0 +1,162 @@
+/// Turnstile: what is common to all that lets its waiters through one after the other. Locks,
+/// semaphores, events and latches are turnstiles; each only says when it lets whom pass.
+///
+///     class Gate : public Turnstile<Gate> {
+///      public:
+///       struct Request {};                          // what a waiter asks for
+///       struct Pass {                               // an operation: what it is called, and gives
+///         static constexpr Reason reason{"gate"};
+///         using Result = void;
+///         static void result(Gate&, Request&) {}
+///       };
+///       auto pass_op() { return PassOp<Gate, Pass>(*this, {}); }
+///       void open() { change([&] { open_ = true; }); }      // and whoever may pass now does
+///      private:
+///       friend Turnstile;
+///       bool may_pass(const Request&) const { return open_; }   // both under the lock
+///       void let_pass(Request&) {}
+///       bool open_ = false;
+///     };
+///
+/// Waiters pass in the order in which they came, and nobody overtakes: whoever finds others waiting
+/// waits behind them, even if it could pass. So a large request is not starved by small ones. Where
+/// waiters take nothing from each other (a Barrier), `static constexpr bool in_order = false` lets
+/// everybody pass who may.
+///
+/// What has been passed to a waiter is its own: it is passed only to one that has been claimed, so
+/// that its cancellation comes too late, and a waiter that gave up has got nothing. When one gives
+/// up, those behind it are looked at: they may have waited only for it.
+#pragma once
+
+#include <weft/base/list.hpp>
+#include <weft/base/spinlock.hpp>
+#include <weft/wait/perform.hpp>
+
+#include <mutex>
+#include <utility>
+
+namespace weft {
+
+template <class Self, class How>
+class PassOp;
+
+template <class Self>
+class Turnstile {
+ public:
+  Turnstile(const Turnstile&) = delete;
+  Turnstile& operator=(const Turnstile&) = delete;
+
+ protected:
+  static constexpr bool in_order = true;
+
+  Turnstile() = default;
+  ~Turnstile() = default;
+
+  /// Calls f under the lock, then lets those pass who may.
+  template <class F>
+  decltype(auto) change(F&& f) {
+    WakeList wakes;
+    std::lock_guard guard(lock_);
+    struct Serve {
+      Turnstile& turnstile;
+      WakeList& wakes;
+      ~Serve() { turnstile.serve(wakes); }
+    } serve{*this, wakes};
+    return f();
+  }
+  /// Calls f under the lock.
+  template <class F>
+  decltype(auto) look(F&& f) const {
+    std::lock_guard guard(lock_);
+    return f();
+  }
+  /// Passes without waiting, or does not.
+  template <class Request>
+  [[nodiscard]] bool try_pass(Request& request) {
+    std::lock_guard guard(lock_);
+    return pass_if_first(request);
+  }
+  [[nodiscard]] bool somebody_waits() const noexcept { return !line_.empty(); }
+
+ private:
+  template <class, class>
+  friend class PassOp;
+
+  Self& self() noexcept { return static_cast<Self&>(*this); }
+
+  template <class Request>
+  bool may_pass_now(const Request& request) noexcept {
+    return (!Self::in_order || line_.empty()) && self().may_pass(request);
+  }
+  template <class Request>
+  bool pass_if_first(Request& request) {
+    if (!may_pass_now(request)) return false;
+    self().let_pass(request);
+    return true;
+  }
+  template <class Request>
+  Armed arm(Arm& arm, Request& request) {
+    std::lock_guard guard(lock_);
+    if (may_pass_now(request)) {
+      if (!arm.claim()) return Armed::lost;
+      self().let_pass(request);
+      return Armed::won;
+    }
+    arm.slot = &request;
+    line_.push_back(arm);
+    return Armed::waiting;
+  }
+  void disarm(Arm& arm) noexcept {
+    WakeList wakes;
+    std::lock_guard guard(lock_);
+    arm.unlink();
+    serve(wakes);
+  }
+  void serve(WakeList& wakes) noexcept {
+    for (Arm* arm = line_.front(); arm != nullptr;) {
+      Arm* const next = line_.next(*arm);
+      auto& request = *static_cast<typename Self::Request*>(arm->slot);
+      if (self().may_pass(request)) {
+        arm->unlink();
+        if (arm->claim()) {
+          self().let_pass(request);
+          wakes.add(*arm);
+        }
+      } else if (Self::in_order) {
+        return;
+      }
+      arm = next;
+    }
+  }
+
+  const ObjectId id_ = new_object_id();
+  mutable Spinlock lock_;
+  List<Arm> line_;  // under lock_, like everything of Self's
+};
+
+/// `How` names it in dumps and makes the result: see above.
+template <class Self, class How>
+class PassOp {
+ public:
+  using Result = typename How::Result;
+  static constexpr Reason reason = How::reason;
+
+  PassOp(Self& self, typename Self::Request request) noexcept
+      : self_(&self), request_(std::move(request)) {}
+  ObjectId object() const noexcept { return stile().id_; }
+  bool try_now() {
+    std::lock_guard guard(stile().lock_);
+    return stile().pass_if_first(request_);
+  }
+  Armed arm(Arm& arm) { return stile().arm(arm, request_); }
+  void disarm(Arm& arm) noexcept { stile().disarm(arm); }
+  Result take() { return How::result(*self_, request_); }
+
+ private:
+  [[nodiscard]] Turnstile<Self>& stile() const noexcept { return *self_; }
+
+  Self* self_;
+  typename Self::Request request_;
+};
+
+}  // namespace weft

@@ -1,0 +1,413 @@
+#include <weft/sync/event.hpp>
+#include <weft/sync/mutex.hpp>
+#include <weft/sync/once.hpp>
+#include <weft/sync/semaphore.hpp>
+#include <weft/sync/shared_mutex.hpp>
+#include <weft/sync/watch.hpp>
+
+#include "support/everywhere.hpp"
+
+#include <atomic>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace weft::test {
+namespace {
+
+/// In which order things happened; tasks may run at the same time.
+class Order {
+ public:
+  void add(int what) {
+    std::lock_guard guard(lock_);
+    order_.push_back(what);
+  }
+  std::vector<int> get() {
+    std::lock_guard guard(lock_);
+    return order_;
+  }
+
+ private:
+  std::mutex lock_;
+  std::vector<int> order_;
+};
+
+CONCURRENT(Semaphore, C17_PassesInOrderAndAllAtOnce) {
+  Semaphore semaphore(2);
+  Order order;
+  Scope scope;
+  auto one = co_await semaphore.acquire_op();
+  auto other = co_await semaphore.acquire_op();
+  for (const int wants : {2, 1, 1}) {
+    here.spawn(scope, [&, wants]() -> Coro<> {
+      auto permit = co_await semaphore.acquire_op(static_cast<std::size_t>(wants));
+      order.add(wants);
+      co_await all_others_wait();
+    });
+    co_await all_others_wait();
+  }
+  Semaphore::Permit moved = std::move(one);
+  EXPECT_FALSE(one);
+  moved.release();  // not enough for the first, and nobody overtakes it
+  co_await all_others_wait();
+  EXPECT_TRUE(order.get().empty());
+  EXPECT_FALSE(semaphore.try_acquire());
+  other.release();
+  co_await scope.joined();
+  EXPECT_EQ(order.get(), (std::vector{2, 1, 1}));
+  EXPECT_EQ(semaphore.available(), 2U);
+}
+
+CONCURRENT(Semaphore, S5_WhoGivesUpMakesWay) {
+  Semaphore semaphore(1);
+  Scope scope;
+  auto large = here.spawn(scope, [&]() -> Coro<> { co_await semaphore.acquire_op(5); });
+  co_await all_others_wait();
+  auto small = here.spawn(scope, [&]() -> Coro<> { co_await semaphore.acquire_op(1); });
+  co_await all_others_wait();
+  EXPECT_FALSE(small.done());
+  large.cancel();
+  EXPECT_TRUE((co_await small.join_op()).ok());
+  EXPECT_EQ(semaphore.available(), 1U);
+  co_await scope.joined();
+}
+
+EVERYWHERE(Semaphore, S5_TimedOutHasTakenNothing) {
+  Semaphore semaphore(0);
+  EXPECT_FALSE((co_await timeout(semaphore.acquire_op(), 1ms)).has_value());
+  semaphore.release();
+  EXPECT_TRUE((co_await timeout(semaphore.acquire_op(), 1ms)).has_value());
+  EXPECT_EQ(semaphore.available(), 1U);
+}
+
+CONCURRENT(Mutex, C17_ExcludesAndIsHandedOverInOrder) {
+  Mutex mutex;
+  Order order;
+  int inside = 0;
+  Scope scope;
+  auto guard = co_await mutex.lock_op();
+  for (int i = 0; i < 5; ++i) {
+    here.spawn(scope, [&, i]() -> Coro<> {
+      auto own = co_await mutex.lock_op();
+      EXPECT_EQ(++inside, 1);
+      order.add(i);
+      co_await next_turn();  // held across a wait
+      --inside;
+    });
+    co_await all_others_wait();
+  }
+  EXPECT_FALSE(mutex.try_lock());
+  guard.unlock();
+  EXPECT_FALSE(mutex.try_lock()) << "it was handed over, not freed";
+  co_await scope.joined();
+  EXPECT_EQ(order.get(), (std::vector{0, 1, 2, 3, 4}));
+  EXPECT_FALSE(mutex.locked());
+}
+
+/// Whoever was handed the lock has it, and gives it back.
+CONCURRENT(Mutex, S5_NotLostToACancel) {
+  Mutex mutex;
+  for (int i = 0; i < 50; ++i) {
+    Scope scope;
+    auto guard = co_await mutex.lock_op();
+    auto first = here.spawn(scope, [&]() -> Coro<> { auto own = co_await mutex.lock_op(); });
+    auto second = here.spawn(scope, [&]() -> Coro<> { auto own = co_await mutex.lock_op(); });
+    if (i % 2 == 0) co_await all_others_wait();
+    guard.unlock();
+    first.cancel();
+    co_await second.join_op();
+    co_await scope.joined();
+    EXPECT_FALSE(mutex.locked());
+  }
+}
+
+CONCURRENT(SharedMutex, C17_ReadersTogetherWritersAlone) {
+  SharedMutex mutex;
+  std::atomic<int> reading{0};
+  std::atomic<int> most{0};
+  Order order;
+  Scope scope;
+  auto writing = co_await mutex.lock_op();
+  const auto reader = [&](int name) {
+    return [&, name]() -> Coro<> {
+      auto guard = co_await mutex.lock_shared_op();
+      const int now = ++reading;
+      if (now > most) most = now;
+      order.add(name);
+      co_await sleep_op(1ms);
+      --reading;
+    };
+  };
+  for (const int name : {1, 2}) {
+    here.spawn(scope, reader(name));
+    co_await all_others_wait();
+  }
+  here.spawn(scope, [&]() -> Coro<> {
+    auto guard = co_await mutex.lock_op();
+    EXPECT_EQ(reading, 0);
+    order.add(100);
+    co_await sleep_op(1ms);
+  });
+  co_await all_others_wait();
+  here.spawn(scope, reader(3));  // behind the writer, though it could read with the others
+  co_await all_others_wait();
+  EXPECT_FALSE(mutex.try_lock_shared());
+  writing.unlock();
+  co_await scope.joined();
+  EXPECT_EQ(most, 2);
+  std::vector<int> seen = order.get();
+  EXPECT_EQ(seen.size(), 4U);
+  std::ranges::sort(seen.begin(), seen.begin() + 2);  // two at once, in any order
+  EXPECT_EQ(seen, (std::vector{1, 2, 100, 3}));
+  EXPECT_TRUE(mutex.try_lock());
+}
+
+CONCURRENT(Condition, C17_ConsumersGetEverything) {
+  Mutex mutex;
+  Condition changed;
+  std::vector<int> queue;
+  bool closed = false;
+  std::atomic<int> sum{0};
+  Scope scope;
+  for (int i = 0; i < 4; ++i) {
+    here.spawn(scope, [&]() -> Coro<> {
+      auto guard = co_await mutex.lock_op();
+      for (;;) {
+        co_await changed.co_wait(guard, [&] { return !queue.empty() || closed; });
+        if (queue.empty()) co_return;
+        sum += queue.back();
+        queue.pop_back();
+      }
+    });
+  }
+  for (int i = 1; i <= 100; ++i) {
+    auto guard = co_await mutex.lock_op();
+    queue.push_back(i);
+    changed.notify_one();
+    guard.unlock();
+    if (i % 10 == 0) co_await next_turn();
+  }
+  {
+    auto guard = co_await mutex.lock_op();
+    closed = true;
+    changed.notify_all();
+  }
+  co_await scope.joined();
+  EXPECT_EQ(sum, 5050);
+}
+
+CONCURRENT(Condition, S5_CancelledItHoldsTheLockAgain) {
+  Mutex mutex;
+  Condition never_notified;
+  std::atomic<bool> held{false};
+  Scope scope;
+  auto waiter = here.spawn(scope, [&]() -> Coro<> {
+    auto guard = co_await mutex.lock_op();
+    try {
+      co_await never_notified.co_wait(guard);
+    } catch (const Cancelled&) {
+      held = guard.held();
+      throw;
+    }
+  });
+  co_await all_others_wait();
+  EXPECT_FALSE(mutex.locked());
+  waiter.cancel();
+  co_await waiter.join_op();
+  co_await scope.joined();
+  EXPECT_TRUE(held);
+  EXPECT_FALSE(mutex.locked());
+}
+
+EVERYWHERE(Condition, C16_AsACaseOfASelect) {
+  Mutex mutex;
+  Condition condition;
+  auto guard = co_await mutex.lock_op();
+  const auto which = co_await race(condition.wait_op(guard), sleep_op(1ms));
+  EXPECT_EQ(which.index(), 1U);
+  EXPECT_FALSE(guard.held());
+  co_await guard.co_relock();
+  EXPECT_TRUE(guard.held());
+}
+
+CONCURRENT(Event, C17_ByHandAllPassByOneOneDoes) {
+  Event all;
+  Event one(Event::Reset::by_one);
+  std::atomic<int> passed{0};
+  Scope scope;
+  for (int i = 0; i < 3; ++i) {
+    here.spawn(scope, [&]() -> Coro<> {
+      co_await all.wait_op();
+      ++passed;
+      co_await one.wait_op();
+      ++passed;
+    });
+  }
+  co_await all_others_wait();
+  EXPECT_EQ(passed, 0);
+  all.set();
+  co_await all_others_wait();
+  EXPECT_EQ(passed, 3);
+  EXPECT_TRUE(all.is_set());
+  for (int i = 1; i <= 3; ++i) {
+    one.set();
+    co_await all_others_wait();
+    EXPECT_EQ(passed, 3 + i);
+    EXPECT_FALSE(one.is_set());
+  }
+  co_await scope.joined();
+}
+
+CONCURRENT(Latch, C17_PassesAtZeroForEver) {
+  Latch latch(3);
+  std::atomic<int> passed{0};
+  Scope scope;
+  for (int i = 0; i < 2; ++i) {
+    here.spawn(scope, [&]() -> Coro<> {
+      co_await latch.wait_op();
+      ++passed;
+    });
+  }
+  latch.count_down(2);
+  co_await all_others_wait();
+  EXPECT_EQ(passed, 0);
+  latch.count_down();
+  co_await scope.joined();
+  EXPECT_EQ(passed, 2);
+  co_await latch.wait_op();
+}
+
+CONCURRENT(Barrier, C17_AllWaitForTheLastInEveryPhase) {
+  constexpr int parties = 4;
+  constexpr int phases = 50;
+  Barrier barrier(parties);
+  std::atomic<int> steps{0};
+  Scope scope;
+  for (int p = 0; p < parties; ++p) {
+    here.spawn(scope, [&, p]() -> Coro<> {
+      for (int phase = 0; phase < phases; ++phase) {
+        if ((phase + p) % 5 == 0) co_await next_turn();
+        ++steps;
+        co_await barrier.wait_op(barrier.arrive());
+        EXPECT_GE(steps, (phase + 1) * parties);
+      }
+    });
+  }
+  co_await scope.joined();
+  EXPECT_EQ(steps, parties * phases);
+}
+
+EVERYWHERE(Barrier, C17_OneThatLeavesIsNotWaitedFor) {
+  Barrier barrier(2);
+  const auto phase = barrier.arrive();
+  EXPECT_FALSE((co_await timeout(barrier.wait_op(phase), 1ms)));
+  barrier.arrive_and_drop();
+  co_await barrier.wait_op(phase);
+  co_await barrier.wait_op(barrier.arrive());
+}
+
+CONCURRENT(Once, C17_TheFirstRunsItTheOthersWait) {
+  Once once;
+  std::atomic<int> runs{0};
+  std::atomic<int> passed{0};
+  Scope scope({.on_failure = OnFailure::isolate});
+  std::vector<JoinHandle<void>> tasks;
+  for (int i = 0; i < 4; ++i) {
+    tasks.push_back(here.spawn(scope, [&]() -> Coro<> {
+      co_await once.co_run([&]() -> Coro<> {
+        co_await sleep_op(1ms);
+        if (++runs == 1) throw std::runtime_error("the first attempt");
+      });
+      ++passed;
+    }));
+  }
+  co_await scope.joined();
+  EXPECT_EQ(runs, 2);
+  EXPECT_EQ(passed, 3);
+}
+
+TEST(Lazy, C17_IsMadeByTheFirstWhoAsks) {
+  int made = 0;
+  Lazy<int> lazy([&] { return ++made; });
+  EXPECT_FALSE(lazy.ready());
+  Loop loop;
+  loop.run([&] {
+    EXPECT_EQ(lazy.get(), 1);
+    EXPECT_EQ(await(lazy.co_get()), 1);
+  });
+  EXPECT_EQ(made, 1);
+}
+
+CONCURRENT(Watch, C17_TheLatestCounts) {
+  Watch<int> watch(0);
+  std::atomic<int> last{0};
+  std::atomic<int> changes{0};
+  Scope scope;
+  for (int i = 0; i < 3; ++i) {
+    here.spawn(scope, [&]() -> Coro<> {
+      std::uint64_t version = watch.get().version;
+      while (auto seen = co_await watch.changed_op(version)) {
+        EXPECT_GT(seen->version, version);
+        version = seen->version;
+        last = seen->value;
+        ++changes;
+      }
+      EXPECT_EQ(watch.get().value, 20);
+    });
+  }
+  co_await all_others_wait();
+  for (int i = 1; i <= 10; ++i) watch.set(i);
+  watch.update([](int& value) { value += 10; });
+  co_await all_others_wait();
+  EXPECT_EQ(last, 20);
+  EXPECT_GE(changes, 3);
+  EXPECT_LE(changes, 33);
+  watch.close();
+  co_await scope.joined();
+}
+
+/// Threads, fibers and coroutines on the same lock.
+TEST(Mutex, C18_FromPlainThreadsToo) {
+  Mutex mutex;
+  Semaphore semaphore(2);
+  int count = 0;
+  constexpr int each = 2'000;
+  Pool pool({.workers = 2});
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      for (int k = 0; k < each; ++k) {
+        auto permit = semaphore.acquire();
+        auto guard = mutex.lock();
+        ++count;
+      }
+    });
+  }
+  pool.run([&] {
+    Scope scope;
+    for (int i = 0; i < 2; ++i) {
+      scope.spawn([&] {
+        for (int k = 0; k < each; ++k) {
+          auto permit = semaphore.acquire();
+          auto guard = mutex.lock();
+          ++count;
+        }
+      });
+      scope.spawn([&]() -> Coro<> {
+        for (int k = 0; k < each; ++k) {
+          auto permit = co_await semaphore.acquire_op();
+          auto guard = co_await mutex.lock_op();
+          ++count;
+        }
+      });
+    }
+    scope.join();
+  });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(count, 6 * each);
+  EXPECT_EQ(semaphore.available(), 2U);
+}
+
+}  // namespace
+}  // namespace weft::test
