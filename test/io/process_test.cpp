@@ -316,7 +316,9 @@ TEST(Process, T16_OutOfDescriptors) {
   loop.run([&] {
     const UniqueFd probe(::dup(2));
     const auto next = static_cast<rlim_t>(probe.get());
-    for (rlim_t spare = 0; spare < 12; ++spare) {
+    // From many to none: the sanitizer of virtual calls opens a pipe when it first meets a type,
+    // and takes it for damaged if it cannot.
+    for (rlim_t spare = 12; spare-- > 0;) {
       const rlimit tight{next + spare, before.rlim_max};
       ::setrlimit(RLIMIT_NOFILE, &tight);
       try {

@@ -2,12 +2,20 @@
 ///
 ///     weft::Channel<Job> jobs(64);
 ///     scope.spawn([&] { for (auto& j : plan) jobs.send(j); jobs.close(); });
-///     while (auto job = jobs.recv()) work(*job);
+///     for (Job& job : jobs) work(job);                 // or: while (auto job = jobs.recv())
 ///
-/// Capacity 0 is a rendezvous: send returns when a receiver has the value. Any task or plain thread
-/// may call any member. A value is handed only to a receiver that has won its wait, so cancelling
-/// or timing out a receive never loses one; a send that is cancelled was not received. After
-/// close() sends give false and receivers drain what is left, then get nothing.
+///     Channel<int> rendezvous;                         // capacity 0: send returns when a receiver
+///                                                      // has the value
+///     Channel<int> endless(unbounded);                 // send never waits
+///     Channel<Frame> video({.capacity = 8, .overflow = Overflow::drop_old});
+///
+/// Any task or plain thread may call any member. A value is handed only to a receiver that has won
+/// its wait, so cancelling or timing out a receive never loses one; a send that is cancelled was
+/// not received. What a send could not deliver is in its result.
+///
+/// After close() sends fail and receivers drain what is left, then get nothing. close_with(error),
+/// by either side, does the same with an error: senders at once, and receivers after draining,
+/// throw it.
 ///
 /// Rejected: a lock-free ring. It cannot withdraw a waiter in O(1), and select needs that.
 #pragma once
@@ -15,22 +23,68 @@
 #include <weft/base/spinlock.hpp>
 #include <weft/wait/perform.hpp>
 
+#include <cstdint>
+#include <exception>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <vector>
 
 namespace weft {
 
+/// What a send does when the channel is full.
+enum class Overflow : std::uint8_t {
+  block,     // waits
+  drop_new,  // the value is dropped
+  drop_old,  // the oldest in the channel is dropped
+  sample,    // the channel keeps a fair sample of all that was sent since it became full
+};
+
+inline constexpr std::size_t unbounded = ~std::size_t{0};
+
+struct ChannelOptions {
+  std::size_t capacity = 0;
+  Overflow overflow = Overflow::block;  // others need a capacity
+};
+
+struct ChannelStats {
+  std::uint64_t sent = 0;  // among them those that were dropped later
+  std::uint64_t received = 0;
+  std::uint64_t dropped = 0;
+  std::size_t waiting = 0;  // values in the channel
+};
+
+/// Of a send: true, or false and the value that could not be delivered because the channel is
+/// closed.
+template <class T>
+class Sent {
+ public:
+  Sent(bool sent) noexcept : sent_(sent) {}  // so that value_or(false) works
+  explicit Sent(std::optional<T> back) noexcept : sent_(!back), back_(std::move(back)) {}
+  operator bool() const noexcept { return sent_; }
+  [[nodiscard]] std::optional<T>& returned() noexcept { return back_; }
+
+ private:
+  bool sent_;
+  std::optional<T> back_;
+};
+
 template <class T>
 class Channel {
   static_assert(std::is_nothrow_move_constructible_v<T>,
                 "Channel<T>: values change hands under a lock, between a claim and its commit, so "
-                "moving a T must "
-                "not throw; use Channel<std::unique_ptr<T>>");
+                "moving a T must not throw; use Channel<std::unique_ptr<T>>");
 
  public:
-  /// Room for `capacity` values is made at once.
-  explicit Channel(std::size_t capacity = 0) : ring_(capacity) {}
+  /// Room for `capacity` values is made at once, unless it is unbounded.
+  explicit Channel(std::size_t capacity = 0) : Channel(ChannelOptions{.capacity = capacity}) {}
+  explicit Channel(ChannelOptions options)
+      : capacity_(options.capacity),
+        overflow_(options.overflow),
+        ring_(capacity_ == unbounded ? 0 : capacity_) {
+    WEFT_CHECK(overflow_ == Overflow::block || capacity_ > 0,
+               "a Channel that drops values must have room for one");
+  }
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
@@ -60,7 +114,10 @@ class Channel {
       return Armed::waiting;
     }
     void disarm(Arm& arm) noexcept { channel_.withdraw(arm); }
-    Result take() { return std::move(value_); }
+    Result take() {
+      if (!value_) channel_.throw_if_failed();
+      return std::move(value_);
+    }
 
    private:
     Channel& channel_;
@@ -69,20 +126,22 @@ class Channel {
 
   class SendOp {
    public:
-    using Result = bool;  // false: closed, not sent
+    using Result = Sent<T>;
     static constexpr Reason reason{"channel send"};
 
-    SendOp(Channel& channel, T value) : channel_(channel), offer_{std::move(value), true} {}
+    SendOp(Channel& channel, T value) : channel_(channel), offer_(std::move(value)) {}
     ObjectId object() const noexcept { return channel_.id_; }
     bool try_now() {
       WakeList wakes;
       std::lock_guard guard(channel_.lock_);
+      channel_.make_room();
       return channel_.give_locked(offer_, nullptr, wakes);
     }
     Armed arm(Arm& arm) {
       WakeList wakes;
       std::lock_guard guard(channel_.lock_);
       if (channel_.could_send(arm.wait)) {
+        channel_.make_room();  // may throw, so before the claim
         if (!arm.claim()) return Armed::lost;
         return channel_.give_locked(offer_, arm.wait, wakes) ? Armed::won : Armed::retry;
       }
@@ -91,15 +150,14 @@ class Channel {
       return Armed::waiting;
     }
     void disarm(Arm& arm) noexcept { channel_.withdraw(arm); }
-    Result take() const noexcept { return offer_.accepted; }
+    Result take() {
+      if (offer_) channel_.throw_if_failed();
+      return Sent<T>(std::move(offer_));
+    }
 
    private:
-    friend class Channel;
     Channel& channel_;
-    struct Offer {
-      T value;
-      bool accepted;
-    } offer_;
+    std::optional<T> offer_;  // empty: delivered
   };
 
   [[nodiscard]] RecvOp recv_op() noexcept { return RecvOp(*this); }
@@ -107,32 +165,88 @@ class Channel {
 
   /// The next value; nothing once the channel is closed and empty.
   std::optional<T> recv() { return perform(recv_op()); }
-  /// False if the channel is closed.
-  bool send(T value) { return perform(send_op(std::move(value))); }
+  /// False if the channel is closed; the value is then in the result.
+  Sent<T> send(T value) { return perform(send_op(std::move(value))); }
 
-  /// Ends it: waiting senders get false, waiting receivers nothing. Idempotent.
-  void close() noexcept {
+  /// The next value if there is one now, or somebody who waits to send one.
+  std::optional<T> try_recv() {
+    std::optional<T> value;
     WakeList wakes;
     std::lock_guard guard(lock_);
+    static_cast<void>(take_locked(value, nullptr, wakes));
+    return value;
+  }
+  /// True: sent, and moved from. False: full, or closed.
+  bool try_send(T&& value) {
+    WakeList wakes;
+    std::lock_guard guard(lock_);
+    if (closed_) return false;
+    make_room();
+    std::optional<T> offer(std::move(value));
+    if (give_locked(offer, nullptr, wakes)) return true;
+    value = std::move(*offer);
+    return false;
+  }
+  bool try_send(const T& value) {
+    T copy(value);
+    return try_send(std::move(copy));
+  }
+
+  /// Ends it: waiting senders fail, waiting receivers get nothing. Idempotent.
+  void close() noexcept { close_with(nullptr); }
+  /// Ends it by an error. The first one counts.
+  void close_with(std::exception_ptr error) noexcept {
+    WakeList wakes;
+    std::lock_guard guard(lock_);
+    if (closed_) return;
     closed_ = true;
-    while (Arm* arm = receivers_.pop_front()) {
-      if (arm->claim()) wakes.add(*arm);
+    error_ = std::move(error);
+    for (List<Arm>* queue : {&receivers_, &senders_}) {
+      while (Arm* arm = queue->pop_front()) {
+        if (arm->claim()) wakes.add(*arm);
+      }
     }
-    while (Arm* arm = senders_.pop_front()) {
-      if (!arm->claim()) continue;
-      offer_of(*arm).accepted = false;
-      wakes.add(*arm);
-    }
+  }
+  [[nodiscard]] bool closed() const noexcept {
+    std::lock_guard guard(lock_);
+    return closed_;
   }
 
   [[nodiscard]] std::size_t size() const noexcept {
     std::lock_guard guard(lock_);
     return count_;
   }
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] ChannelStats stats() const noexcept {
+    std::lock_guard guard(lock_);
+    return {.sent = sent_, .received = received_, .dropped = dropped_, .waiting = count_};
+  }
+
+  /// for (T& value : channel): receives until the channel is closed and empty.
+  class Iterator {
+   public:
+    using value_type = T;
+    using difference_type = std::ptrdiff_t;
+    explicit Iterator(Channel& channel) : channel_(&channel), value_(channel.recv()) {}
+    T& operator*() noexcept { return *value_; }
+    Iterator& operator++() {
+      value_ = channel_->recv();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(std::default_sentinel_t) const noexcept { return !value_.has_value(); }
+
+   private:
+    Channel* channel_;
+    std::optional<T> value_;
+  };
+  [[nodiscard]] Iterator begin() { return Iterator(*this); }
+  [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
  private:
-  using Offer = typename SendOp::Offer;
-  static Offer& offer_of(Arm& arm) noexcept { return *static_cast<Offer*>(arm.slot); }
+  static std::optional<T>& slot_of(Arm& arm) noexcept {
+    return *static_cast<std::optional<T>*>(arm.slot);
+  }
 
   /// The first arm in the queue that may still be claimed and is not ours: a select may offer and
   /// ask on one channel, but not to itself. Passing over claimed peers before we burn our own claim
@@ -146,7 +260,8 @@ class Channel {
     return count_ > 0 || closed_ || first_other(senders_, self) != nullptr;
   }
   bool could_send(const Wait* self) noexcept {
-    return closed_ || count_ < ring_.size() || first_other(receivers_, self) != nullptr;
+    return closed_ || count_ < capacity_ || overflow_ != Overflow::block ||
+           first_other(receivers_, self) != nullptr;
   }
 
   /// Claims the first waiting peer that can still be claimed; those that cannot have lost interest.
@@ -160,50 +275,105 @@ class Channel {
 
   bool take_locked(std::optional<T>& into, const Wait* self, WakeList& wakes) {
     if (count_ > 0) {
-      into.emplace(std::move(*ring_[first_]));
-      ring_[first_].reset();
-      first_ = (first_ + 1) % ring_.size();
-      --count_;
+      into.emplace(pop());
+      ++received_;
       if (Arm* sender = claim_other(senders_, self)) {  // there is room again
-        push(std::move(offer_of(*sender).value));
-        wakes.add(*sender);
+        accept(*sender, wakes);
       }
       return true;
     }
     if (Arm* sender = claim_other(senders_, self)) {
-      into.emplace(std::move(offer_of(*sender).value));
+      into.emplace(std::move(*slot_of(*sender)));
+      slot_of(*sender).reset();
       wakes.add(*sender);
+      ++sent_;
+      ++received_;
       return true;
     }
     return closed_;
   }
 
-  bool give_locked(Offer& offer, const Wait* self, WakeList& wakes) {
-    if (closed_) {
-      offer.accepted = false;
-      return true;
-    }
+  bool give_locked(std::optional<T>& offer, const Wait* self, WakeList& wakes) {
+    if (closed_) return true;
     if (Arm* receiver = claim_other(receivers_, self)) {
-      static_cast<std::optional<T>*>(receiver->slot)->emplace(std::move(offer.value));
+      slot_of(*receiver).emplace(std::move(*offer));
       wakes.add(*receiver);
-      return true;
+      ++received_;
+    } else if (count_ < capacity_) {
+      push(std::move(*offer));
+    } else if (overflow_ == Overflow::block) {
+      return false;
+    } else {
+      squeeze_in(std::move(*offer));
     }
-    if (count_ == ring_.size()) return false;
-    push(std::move(offer.value));
+    offer.reset();
+    ++sent_;
     return true;
   }
+  /// From a sender that waited for room.
+  void accept(Arm& sender, WakeList& wakes) noexcept {
+    push(std::move(*slot_of(sender)));
+    slot_of(sender).reset();
+    ++sent_;
+    wakes.add(sender);
+  }
+  /// Into a full channel. One value is lost.
+  void squeeze_in(T value) noexcept {
+    ++dropped_;
+    ++over_;
+    if (overflow_ == Overflow::drop_old) {
+      static_cast<void>(pop());
+      push(std::move(value));
+    } else if (overflow_ == Overflow::sample) {
+      // Of the n values since it was full, each stays with the same probability, capacity / n.
+      const std::uint64_t n = capacity_ + over_;
+      const std::uint64_t at = choose(static_cast<std::uint32_t>(std::min<std::uint64_t>(n, ~0U)));
+      if (at < capacity_) slot(at).emplace(std::move(value));
+    }
+  }
 
+  /// Of an unbounded channel; may throw.
+  void make_room() {
+    if (capacity_ != unbounded || count_ < ring_.size()) return;
+    std::vector<std::optional<T>> larger(ring_.empty() ? 16 : ring_.size() * 2);
+    for (std::size_t i = 0; i < count_; ++i) larger[i].emplace(std::move(*slot(i)));
+    ring_ = std::move(larger);
+    first_ = 0;
+  }
+  std::optional<T>& slot(std::size_t i) noexcept {
+    const std::size_t at = first_ + i;
+    return ring_[at < ring_.size() ? at : at - ring_.size()];
+  }
   void push(T value) noexcept {
-    ring_[(first_ + count_) % ring_.size()].emplace(std::move(value));
+    slot(count_).emplace(std::move(value));
     ++count_;
+  }
+  T pop() noexcept {
+    over_ = 0;
+    std::optional<T>& oldest = slot(0);
+    T value = std::move(*oldest);
+    oldest.reset();
+    first_ = first_ + 1 == ring_.size() ? 0 : first_ + 1;
+    --count_;
+    return value;
   }
 
   void withdraw(Arm& arm) noexcept {
     std::lock_guard guard(lock_);
     arm.unlink();
   }
+  void throw_if_failed() const {
+    std::exception_ptr error;
+    {
+      std::lock_guard guard(lock_);
+      error = error_;
+    }
+    if (error) std::rethrow_exception(error);
+  }
 
   const ObjectId id_ = new_object_id();
+  const std::size_t capacity_;
+  const Overflow overflow_;
   mutable Spinlock lock_;
   bool closed_ = false;  // all below under lock_
   std::vector<std::optional<T>> ring_;
@@ -211,6 +381,11 @@ class Channel {
   std::size_t count_ = 0;
   List<Arm> receivers_;
   List<Arm> senders_;
+  std::exception_ptr error_;
+  std::uint64_t sent_ = 0;
+  std::uint64_t received_ = 0;
+  std::uint64_t dropped_ = 0;
+  std::uint64_t over_ = 0;  // sends since it was last full and somebody took one
 };
 
 }  // namespace weft
