@@ -25,7 +25,8 @@ foreach(source IN LISTS weft_examples)
   set_property(SOURCE ${source} APPEND PROPERTY COMPILE_DEFINITIONS
     "$<$<STREQUAL:$<TARGET_PROPERTY:NAME>,weft_demo_examples>:main=example_${name}_main>")
 
-  if(WEFT_BUILD_TESTS)
+  # ThreadSanitizer knows 8,128 threads and fibers at a time; cores may have more.
+  if(WEFT_BUILD_TESTS AND NOT (name STREQUAL "cores" AND WEFT_SANITIZE MATCHES "thread"))
     set(expected ${PROJECT_SOURCE_DIR}/examples/${name}.expected)
     add_test(NAME example.${name}
       COMMAND sh ${PROJECT_SOURCE_DIR}/cmake/check-output.sh ${expected}

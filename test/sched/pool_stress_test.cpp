@@ -31,7 +31,9 @@ class Stress {
       switch (rng.below(8)) {
         case 0:
         case 1:
-          if (depth < 6) co_await spawn_some(rng, depth);
+          if (depth < 6 && totals_.begun - totals_.ended < most_alive) {
+            co_await spawn_some(rng, depth);
+          }
           break;
         case 2: {
           const auto value = static_cast<int>(rng.below(1000));
@@ -75,6 +77,7 @@ class Stress {
   }
 
  private:
+  static constexpr int most_alive = 4'000;  // ThreadSanitizer knows 8,128 threads, and fibers
   struct Alive {
     explicit Alive(Totals& t) : totals(t) { ++totals.begun; }
     ~Alive() { ++totals.ended; }
