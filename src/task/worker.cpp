@@ -75,9 +75,14 @@ void Worker::end(Task& task) noexcept {
 void Worker::settle() {
   const After after = std::exchange(after_, After::nothing);
   if (after == After::nothing) return;
+  if (after == After::drop_runner) {
+    give_fiber(std::exchange(dropped_, nullptr), !io_.measures_stacks());
+    return;
+  }
   Task& task = *left_;
   switch (after) {
     case After::nothing:
+    case After::drop_runner:
       break;
     case After::requeue:
       requeue(task);
@@ -89,9 +94,6 @@ void Worker::settle() {
     case After::finish:
       give_fiber(std::exchange(task.fiber_, nullptr), reusable(task));
       end(task);
-      break;
-    case After::drop_runner:
-      give_fiber(std::exchange(dropped_, nullptr), !io_.measures_stacks());
       break;
   }
 }
