@@ -129,7 +129,7 @@ class Channel {
     using Result = Sent<T>;
     static constexpr Reason reason{"channel send"};
 
-    SendOp(Channel& channel, T value) : channel_(channel), offer_(std::move(value)) {}
+    SendOp(Channel& channel, T value) : channel_(channel), offer_{std::move(value), true} {}
     ObjectId object() const noexcept { return channel_.id_; }
     bool try_now() {
       WakeList wakes;
@@ -151,13 +151,19 @@ class Channel {
     }
     void disarm(Arm& arm) noexcept { channel_.withdraw(arm); }
     Result take() {
-      if (offer_) channel_.throw_if_failed();
-      return Sent<T>(std::move(offer_));
+      if (offer_.accepted) [[likely]]
+        return true;
+      channel_.throw_if_failed();
+      return Sent<T>(std::optional<T>(std::move(offer_.value)));
     }
 
    private:
+    friend class Channel;
     Channel& channel_;
-    std::optional<T> offer_;  // empty: delivered
+    struct Offer {
+      T value;
+      bool accepted;
+    } offer_;
   };
 
   [[nodiscard]] RecvOp recv_op() noexcept { return RecvOp(*this); }
@@ -182,9 +188,9 @@ class Channel {
     std::lock_guard guard(lock_);
     if (closed_) return false;
     make_room();
-    std::optional<T> offer(std::move(value));
+    Offer offer{std::move(value), true};
     if (give_locked(offer, nullptr, wakes)) return true;
-    value = std::move(*offer);
+    value = std::move(offer.value);
     return false;
   }
   bool try_send(const T& value) {
@@ -201,10 +207,13 @@ class Channel {
     if (closed_) return;
     closed_ = true;
     error_ = std::move(error);
-    for (List<Arm>* queue : {&receivers_, &senders_}) {
-      while (Arm* arm = queue->pop_front()) {
-        if (arm->claim()) wakes.add(*arm);
-      }
+    while (Arm* arm = receivers_.pop_front()) {
+      if (arm->claim()) wakes.add(*arm);
+    }
+    while (Arm* arm = senders_.pop_front()) {
+      if (!arm->claim()) continue;
+      offer_of(*arm).accepted = false;
+      wakes.add(*arm);
     }
   }
   [[nodiscard]] bool closed() const noexcept {
@@ -244,9 +253,8 @@ class Channel {
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
  private:
-  static std::optional<T>& slot_of(Arm& arm) noexcept {
-    return *static_cast<std::optional<T>*>(arm.slot);
-  }
+  using Offer = typename SendOp::Offer;
+  static Offer& offer_of(Arm& sender) noexcept { return *static_cast<Offer*>(sender.slot); }
 
   /// The first arm in the queue that may still be claimed and is not ours: a select may offer and
   /// ask on one channel, but not to itself. Passing over claimed peers before we burn our own claim
@@ -283,8 +291,7 @@ class Channel {
       return true;
     }
     if (Arm* sender = claim_other(senders_, self)) {
-      into.emplace(std::move(*slot_of(*sender)));
-      slot_of(*sender).reset();
+      into.emplace(std::move(offer_of(*sender).value));
       wakes.add(*sender);
       ++sent_;
       ++received_;
@@ -293,32 +300,33 @@ class Channel {
     return closed_;
   }
 
-  bool give_locked(std::optional<T>& offer, const Wait* self, WakeList& wakes) {
-    if (closed_) return true;
+  bool give_locked(Offer& offer, const Wait* self, WakeList& wakes) {
+    if (closed_) {
+      offer.accepted = false;
+      return true;
+    }
     if (Arm* receiver = claim_other(receivers_, self)) {
-      slot_of(*receiver).emplace(std::move(*offer));
+      static_cast<std::optional<T>*>(receiver->slot)->emplace(std::move(offer.value));
       wakes.add(*receiver);
       ++received_;
     } else if (count_ < capacity_) {
-      push(std::move(*offer));
+      push(std::move(offer.value));
     } else if (overflow_ == Overflow::block) {
       return false;
     } else {
-      squeeze_in(std::move(*offer));
+      squeeze_in(std::move(offer.value));
     }
-    offer.reset();
     ++sent_;
     return true;
   }
   /// From a sender that waited for room.
   void accept(Arm& sender, WakeList& wakes) noexcept {
-    push(std::move(*slot_of(sender)));
-    slot_of(sender).reset();
+    push(std::move(offer_of(sender).value));
     ++sent_;
     wakes.add(sender);
   }
   /// Into a full channel. One value is lost.
-  void squeeze_in(T value) noexcept {
+  [[gnu::noinline]] void squeeze_in(T value) noexcept {
     ++dropped_;
     ++over_;
     if (overflow_ == Overflow::drop_old) {
@@ -334,7 +342,10 @@ class Channel {
 
   /// Of an unbounded channel; may throw.
   void make_room() {
-    if (capacity_ != unbounded || count_ < ring_.size()) return;
+    if (capacity_ == unbounded && count_ == ring_.size()) [[unlikely]]
+      grow();
+  }
+  [[gnu::noinline]] void grow() {
     std::vector<std::optional<T>> larger(ring_.empty() ? 16 : ring_.size() * 2);
     for (std::size_t i = 0; i < count_; ++i) larger[i].emplace(std::move(*slot(i)));
     ring_ = std::move(larger);
@@ -362,7 +373,7 @@ class Channel {
     std::lock_guard guard(lock_);
     arm.unlink();
   }
-  void throw_if_failed() const {
+  [[gnu::noinline]] void throw_if_failed() const {
     std::exception_ptr error;
     {
       std::lock_guard guard(lock_);
