@@ -3,27 +3,37 @@
 #include <weft/task/dump.hpp>
 #include <weft/task/io.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
 namespace weft {
 
-bool nobody_will_wake(Kernel& kernel, OnDeadlock policy, std::size_t own) {
+namespace {
+constexpr Duration longest_patience = std::chrono::seconds(5);
+}
+
+bool DeadlockWatch::nobody_will_wake(Kernel& kernel, OnDeadlock policy, std::size_t own) {
   if (policy == OnDeadlock::wait || kernel.expects()) {
     kernel.wait(Instant::never());
     return false;
   }
   if (policy == OnDeadlock::fail) return true;
   // Counting threads is slow, and a thread that has just ended may still be counted: only after a
-  // while, and then again and again.
-  const Duration patience = kernel.patience();
-  if (patience == Duration::zero()) return !kernel.outside_may_wake(own);
-  const Instant until = kernel.now() + patience;
+  // while, and then again and again, but ever more seldom: a program may wait for days.
+  const Duration shortest = kernel.patience();
+  if (shortest == Duration::zero()) return !kernel.outside_may_wake(own);
+  patience_ = std::clamp(2 * patience_, shortest, std::max(shortest, longest_patience));
+  const Instant until = kernel.now() + patience_;
   kernel.wait(until);
-  return kernel.now() >= until && !kernel.outside_may_wake(own);
+  if (kernel.now() < until) {
+    patience_ = {};  // something happened
+    return false;
+  }
+  return !kernel.outside_may_wake(own);
 }
 
-void DeadlockFound::declare(Io& io) {
+void DeadlockWatch::declare(Io& io) {
   std::string report = "deadlock: " + std::to_string(io.live()) +
                        " task(s) wait and nothing can wake them\n" + dump(io);
   const std::lock_guard guard(mutex_);
@@ -34,12 +44,12 @@ void DeadlockFound::declare(Io& io) {
   io.root().cancel_children(CancelReason::deadlock);
 }
 
-void DeadlockFound::throw_if_any() {
+void DeadlockWatch::throw_if_any() {
   const std::lock_guard guard(mutex_);
   if (!report_.empty()) throw Deadlock(std::exchange(report_, {}));
 }
 
-void DeadlockFound::forget() noexcept {
+void DeadlockWatch::forget() noexcept {
   const std::lock_guard guard(mutex_);
   report_.clear();
 }

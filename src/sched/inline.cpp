@@ -62,7 +62,7 @@ void Inline::wait_a_little(const Task& task) {
   const Instant next = timeline_.next();
   if (!next.is_never()) {
     kernel_->wait(next);
-  } else if (nobody_will_wake(*kernel_, on_deadlock_) && woken_.load() != &task) {
+  } else if (deadlock_.nobody_will_wake(*kernel_, on_deadlock_) && woken_.load() != &task) {
     deadlock_.declare(*this);
     return;
   }

@@ -115,7 +115,7 @@ void Loop::idle() {
   const Instant next = timeline_.next();
   if (!next.is_never()) {
     kernel_->wait(next);
-  } else if (nobody_will_wake(*kernel_, on_deadlock_) && inbox_.empty()) {
+  } else if (deadlock_.nobody_will_wake(*kernel_, on_deadlock_) && inbox_.empty()) {
     deadlock_.declare(*this);
   }
 }

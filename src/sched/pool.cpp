@@ -382,7 +382,7 @@ void Pool::wait_without_deadline(PoolWorker& worker) {
     kernel_->wait(Instant::never());  // see tell_poller()
     return;
   }
-  if (!nobody_will_wake(*kernel_, on_deadlock_, own_threads())) return;
+  if (!deadlock_.nobody_will_wake(*kernel_, on_deadlock_, own_threads())) return;
   // In this order: whoever spawns a task counts it, publishes it and leaves, and whoever runs it is
   // awake; what it then waits for, a timer or a descriptor, is there before it sleeps.
   if (live() > 0 && !visited() && all_asleep() && worker.idler.asleep.load() != 0 &&

@@ -3,7 +3,7 @@
 namespace weft {
 
 Coro<void> Mutex::Guard::co_relock() {
-  if (!held_) *this = co_await mutex_->lock_op();
+  if (!held_) *this = co_await mutex().lock_op();
 }
 
 Coro<void> Condition::co_wait(Mutex::Guard& guard) {

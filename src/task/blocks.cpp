@@ -118,8 +118,6 @@ const std::size_t BlockCache::kept = 0;
 const std::size_t BlockCache::kept = BlockCache::classes;
 #endif
 
-BlockCache::BlockCache() noexcept : classes_(kept) {}
-
 BlockCache::~BlockCache() {
   BlockDepot& depot = BlockDepot::of_process();
   for (std::size_t k = 1; k <= classes; ++k) {

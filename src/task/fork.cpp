@@ -12,29 +12,33 @@ void ForkBase::offer() noexcept {
   locals_ = task_->locals();
   task_->forks().push_back(*this);
   if (worker->wants_forks()) [[unlikely]] {
-    task_->forks().pop_front()->publish();
+    ForkBase* const oldest = task_->forks().pop_front();
+    if (!oldest->publish()) task_->forks().push_front(*oldest);
     worker->forked();
   }
 }
 
-// By its task, at a later time: so what it is to see has been noted.
-void ForkBase::publish() noexcept {
+// By its task, at a later time: so what it is to see has been noted. False: there is no memory for
+// it; then it is called when its result is asked for.
+bool ForkBase::publish() noexcept {
   LocalBinding* const locals = task_->locals();
   try {
     scope_.reset(new Scope(Scope::OfFork{}, task_->io(), *active_));
     task_->set_locals(locals_);
     spawn_in(*scope_, task_->fork_options());
-  } catch (...) {  // no memory: then it is called when its result is asked for
+  } catch (...) {
     scope_.reset();
-    task_->forks().push_front(*this);
   }
   task_->set_locals(locals);
+  return scope_ != nullptr;
 }
 
 void ForkBase::publish_all(Task& task) noexcept {
   List<ForkBase, ForkBase> forks;
   forks.take_all(task.forks());
-  while (ForkBase* fork = forks.pop_front()) fork->publish();
+  while (ForkBase* fork = forks.pop_front()) {
+    if (!fork->publish()) task.forks().push_back(*fork);
+  }
 }
 
 void publish_forks(Task& task) noexcept {

@@ -350,10 +350,10 @@ CONCURRENT(Watch, C17_TheLatestCounts) {
       while (auto seen = co_await watch.changed_op(version)) {
         EXPECT_GT(seen->version, version);
         version = seen->version;
-        last = seen->value;
+        last = **seen;
         ++changes;
       }
-      EXPECT_EQ(watch.get().value, 20);
+      EXPECT_EQ(*watch.get(), 20);
     });
   }
   co_await all_others_wait();

@@ -18,20 +18,21 @@ enum class OnDeadlock : std::uint8_t {
   wait,       // somebody will
 };
 
-/// Called when nothing inside an engine can wake a task: gives the outside some time to do it. True
-/// if there is no outside that could; the caller then looks once more for what may have come in
-/// before. `own`: threads of the engine besides the calling one.
-[[nodiscard]] bool nobody_will_wake(Kernel& kernel, OnDeadlock policy, std::size_t own = 0);
-
 /// All tasks wait and nothing can wake them. what() says who waits for what.
 class Deadlock : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What an engine found, until it can throw it.
-class DeadlockFound {
+/// How an engine finds one, and what it found until it can throw it.
+class DeadlockWatch {
  public:
+  /// Called when nothing inside the engine can wake a task, by the thread that waits for the
+  /// outside: gives the outside some time to do it. True if there is no outside that could; the
+  /// caller then looks once more for what may have come in before. `own`: threads of the engine
+  /// besides the calling one.
+  [[nodiscard]] bool nobody_will_wake(Kernel& kernel, OnDeadlock policy, std::size_t own = 0);
+
   /// Reports who waits for what on stderr, and cancels the engine's tasks (not its root: it stays
   /// usable). A second one before the first was thrown is a task that will not be cancelled: fatal.
   void declare(Io& io);
@@ -39,6 +40,7 @@ class DeadlockFound {
   void forget() noexcept;
 
  private:
+  Duration patience_{};  // the waiting thread's: grows while nothing happens
   std::mutex mutex_;
   std::string report_;  // under mutex_
 };

@@ -63,7 +63,7 @@ class Inline final : public Io {
   Timeline timeline_;
   Worker worker_;
   Rng rng_{1};
-  DeadlockFound deadlock_;
+  DeadlockWatch deadlock_;
   std::atomic<Task*> woken_{nullptr};  // the blocked task, when it may go on
 };
 

@@ -102,7 +102,7 @@ class Loop final : public Io {
   Timeline timeline_;
   LoopWorker worker_;
   Rng rng_{1};
-  DeadlockFound deadlock_;
+  DeadlockWatch deadlock_;
   std::atomic<bool> driving_{false};
 
   Inbox inbox_;

@@ -183,7 +183,7 @@ class Pool final : public Io {
 
   Atomic<std::uint32_t> quiet_{0};    // changes when no task is left
   Atomic<std::uint32_t> waiting_{0};  // threads in run() and block_on()
-  DeadlockFound deadlock_;
+  DeadlockWatch deadlock_;
   std::unique_ptr<Monitor> monitor_;
   // Tasks from other threads. On a line of its own: the workers always look at the others.
   alignas(64) Atomic<std::uint64_t> admitted_{0};

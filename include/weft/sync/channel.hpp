@@ -20,12 +20,14 @@
 /// Rejected: a lock-free ring. It cannot withdraw a waiter in O(1), and select needs that.
 #pragma once
 
+#include <weft/base/rng.hpp>
 #include <weft/base/spinlock.hpp>
 #include <weft/wait/perform.hpp>
 
 #include <cstdint>
 #include <exception>
 #include <iterator>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -135,7 +137,7 @@ class Channel {
       WakeList wakes;
       std::lock_guard guard(channel_.lock_);
       channel_.make_room();
-      return channel_.give_locked(offer_, nullptr, wakes);
+      return channel_.give_locked(offer_.value, nullptr, wakes, offer_.accepted);
     }
     Armed arm(Arm& arm) {
       WakeList wakes;
@@ -143,7 +145,8 @@ class Channel {
       if (channel_.could_send(arm.wait)) {
         channel_.make_room();  // may throw, so before the claim
         if (!arm.claim()) return Armed::lost;
-        return channel_.give_locked(offer_, arm.wait, wakes) ? Armed::won : Armed::retry;
+        return channel_.give_locked(offer_.value, arm.wait, wakes, offer_.accepted) ? Armed::won
+                                                                                    : Armed::retry;
       }
       arm.slot = &offer_;
       channel_.senders_.push_back(arm);
@@ -182,16 +185,13 @@ class Channel {
     static_cast<void>(take_locked(value, nullptr, wakes));
     return value;
   }
-  /// True: sent, and moved from. False: full, or closed.
+  /// True: sent; `value` is moved from, or what was dropped for it. False: full, or closed.
   bool try_send(T&& value) {
+    bool accepted = true;
     WakeList wakes;
     std::lock_guard guard(lock_);
-    if (closed_) return false;
     make_room();
-    Offer offer{std::move(value), true};
-    if (give_locked(offer, nullptr, wakes)) return true;
-    value = std::move(offer.value);
-    return false;
+    return give_locked(value, nullptr, wakes, accepted) && accepted;
   }
   bool try_send(const T& value) {
     T copy(value);
@@ -300,21 +300,22 @@ class Channel {
     return closed_;
   }
 
-  bool give_locked(Offer& offer, const Wait* self, WakeList& wakes) {
+  /// What a full channel drops is then in `value`: it must not die under the lock.
+  bool give_locked(T& value, const Wait* self, WakeList& wakes, bool& accepted) {
     if (closed_) {
-      offer.accepted = false;
+      accepted = false;
       return true;
     }
     if (Arm* receiver = claim_other(receivers_, self)) {
-      static_cast<std::optional<T>*>(receiver->slot)->emplace(std::move(offer.value));
+      static_cast<std::optional<T>*>(receiver->slot)->emplace(std::move(value));
       wakes.add(*receiver);
       ++received_;
     } else if (count_ < capacity_) {
-      push(std::move(offer.value));
+      push(std::move(value));
     } else if (overflow_ == Overflow::block) {
       return false;
     } else {
-      squeeze_in(std::move(offer.value));
+      squeeze_in(value);
     }
     ++sent_;
     return true;
@@ -325,19 +326,29 @@ class Channel {
     ++sent_;
     wakes.add(sender);
   }
-  /// Into a full channel. One value is lost.
-  [[gnu::noinline]] void squeeze_in(T value) noexcept {
+  /// Into a full channel, in exchange for another value or for nothing.
+  [[gnu::noinline]] void squeeze_in(T& value) noexcept {
     ++dropped_;
     ++over_;
     if (overflow_ == Overflow::drop_old) {
-      static_cast<void>(pop());
+      T oldest = pop();
       push(std::move(value));
+      replace(value, std::move(oldest));
     } else if (overflow_ == Overflow::sample) {
       // Of the n values since it was full, each stays with the same probability, capacity / n.
-      const std::uint64_t n = capacity_ + over_;
-      const std::uint64_t at = choose(static_cast<std::uint32_t>(std::min<std::uint64_t>(n, ~0U)));
-      if (at < capacity_) slot(at).emplace(std::move(value));
+      const auto n = static_cast<std::uint32_t>(std::min<std::uint64_t>(capacity_ + over_, ~0U));
+      // A plain thread has no Io that chooses.
+      const std::uint64_t at = current() != nullptr ? choose(n) : mix(sent_) % n;
+      if (at >= capacity_) return;
+      T other = std::move(*slot(at));
+      replace(*slot(at), std::move(value));
+      replace(value, std::move(other));
     }
+  }
+  /// Of a value that was moved from. Not every T can be assigned to.
+  static void replace(T& old, T&& value) noexcept {
+    std::destroy_at(&old);
+    std::construct_at(&old, std::move(value));
   }
 
   /// Of an unbounded channel; may throw.

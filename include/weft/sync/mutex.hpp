@@ -57,7 +57,7 @@ class Mutex : public Turnstile<Mutex> {
     }
     /// After unlock(), or after an operation that gave it up. Idempotent.
     void relock() {
-      if (!held_) *this = mutex_->lock();
+      if (!held_) *this = mutex().lock();
     }
     /// The same in a coroutine: co_await guard.co_relock().
     Coro<void> co_relock();
@@ -65,6 +65,10 @@ class Mutex : public Turnstile<Mutex> {
    private:
     friend class Mutex;
     explicit Guard(Mutex& mutex) noexcept : mutex_(&mutex), held_(true) {}
+    Mutex& mutex() const noexcept {
+      WEFT_CHECK(mutex_ != nullptr, "an empty Guard has no lock to take again");
+      return *mutex_;
+    }
     Mutex* mutex_ = nullptr;
     bool held_ = false;
   };

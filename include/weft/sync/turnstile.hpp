@@ -76,7 +76,6 @@ class Turnstile {
     std::lock_guard guard(lock_);
     return pass_if_first(request);
   }
-  [[nodiscard]] bool somebody_waits() const noexcept { return !line_.empty(); }
 
  private:
   template <class, class>

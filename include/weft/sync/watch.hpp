@@ -1,19 +1,22 @@
 /// Watch: a value of which only the latest counts.
 ///
 ///     weft::Watch<Config> config(load());
-///     config.set(changed);                                  // wakes all who watch
+///     config.set(changed);                         // wakes all who watch
+///     config.update([](Config& c) { c.limit *= 2; });
 ///
-///     auto seen = config.get();                             // the value and its version
-///     seen = config.changed(seen.version);                  // the next one: waits if there is
-///     none auto r = select(config.changed_op(seen.version), jobs.recv_op());
+///     auto seen = config.get();                    // *seen: the value; seen.version
+///     while (auto next = config.changed(seen.version)) { seen = *next; apply(*seen); }
+///     auto r = select(config.changed_op(seen.version), jobs.recv_op());
 ///
 /// Who is slow misses values in between, never the last. After close() `changed` gives what was not
-/// seen yet, and then nothing.
+/// seen yet, and then nothing. A value that has been seen stays as it was: it is shared, not
+/// copied, and never changed in place.
 #pragma once
 
 #include <weft/sync/turnstile.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 namespace weft {
@@ -21,27 +24,35 @@ namespace weft {
 template <class T>
 class Watch : public Turnstile<Watch<T>> {
  public:
-  explicit Watch(T value) : value_(std::move(value)) {}
+  explicit Watch(T value) : value_(std::make_shared<const T>(std::move(value))) {}
   ~Watch() = default;
 
   struct Seen {
-    T value;
+    std::shared_ptr<const T> value;
     std::uint64_t version;
+    const T& operator*() const noexcept { return *value; }
+    const T* operator->() const noexcept { return value.get(); }
   };
 
   void set(T value) {
-    this->change([&] {
-      value_ = std::move(value);
-      ++version_;
-    });
+    auto next = std::make_shared<const T>(std::move(value));
+    this->change([&] { publish(next); });
   }
-  /// f(T&) changes it in place. It must not wait.
+  /// f(T&) changes a copy of the latest value. It is called again if somebody else was faster.
   template <class F>
   void update(F f) {
-    this->change([&] {
-      f(value_);
-      ++version_;
-    });
+    for (;;) {
+      const Seen seen = get();
+      auto next = std::make_shared<T>(*seen);
+      f(*next);
+      std::shared_ptr<const T> done = std::move(next);
+      const bool latest = this->change([&] {
+        if (version_ != seen.version) return false;
+        publish(done);
+        return true;
+      });
+      if (latest) return;
+    }
   }
   void close() noexcept {
     this->change([&] { closed_ = true; });
@@ -76,8 +87,13 @@ class Watch : public Turnstile<Watch<T>> {
     return version_ > request.seen || closed_;
   }
   void let_pass(const Request&) noexcept {}
+  /// Leaves the old one to the caller: it must not die under the lock.
+  void publish(std::shared_ptr<const T>& next) noexcept {
+    value_.swap(next);
+    ++version_;
+  }
 
-  T value_;
+  std::shared_ptr<const T> value_;
   std::uint64_t version_ = 0;
   bool closed_ = false;
 };

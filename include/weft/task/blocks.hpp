@@ -5,17 +5,16 @@
 /// through a depot, to which blocks move in batches: one spawns a million tasks, another runs them.
 /// Threads without a worker use the depot itself.
 ///
-///     worker:  active ──full──▶ spare ──there is one already──▶ depot ◀──▶ threads without a
-///     worker
-///              active ◀─empty── spare ◀──there is none────────── depot ◀── new memory
+///     worker:  active ──full──▶ spare ──there is one──▶ depot ◀──▶ threads without a worker
+///              active ◀─empty── spare ◀──there is none── depot ◀── new memory
 ///
 /// Fresh memory comes from the machine in large pieces, and stays with the depot: what a program
 /// has once needed for its tasks it keeps for tasks. Large blocks are malloc's. Under
 /// AddressSanitizer all are: a stale pointer must be found, not reused.
 ///
 /// Rejected: malloc for each block, with a cache of freed ones before it. A thread that frees what
-/// another has allocated fights for that one's arena; spawning a million tasks took 2.5 times as
-/// long.
+/// another has allocated fights for that one's arena, and new blocks come one by one: a million
+/// tasks took 1.6 times as long on one worker, and 2.1 times as long on two.
 #pragma once
 
 #include <weft/wait/wait.hpp>
@@ -28,14 +27,14 @@ namespace weft {
 
 class BlockCache {
  public:
-  BlockCache() noexcept;
+  BlockCache() = default;
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
   ~BlockCache();
 
   [[nodiscard]] void* allocate(std::size_t size) {
     const std::size_t k = class_of(size);
-    if (k > classes_) return allocate_elsewhere(size);
+    if (k > kept) return allocate_elsewhere(size);
     Shelf& shelf = shelves_[k];
     if (shelf.active == nullptr) refill(shelf, k);
     Free* block = shelf.active;
@@ -45,7 +44,7 @@ class BlockCache {
   }
   void release(void* block, std::size_t size) noexcept {
     const std::size_t k = class_of(size);
-    if (k > classes_) {
+    if (k > kept) {
       release_elsewhere(block, size);
       return;
     }
@@ -83,7 +82,6 @@ class BlockCache {
   static void refill(Shelf& shelf, std::size_t k);
   static void make_room(Shelf& shelf, std::size_t k) noexcept;
 
-  const std::size_t classes_;  // kept
   std::array<Shelf, classes + 1> shelves_{};
 };
 

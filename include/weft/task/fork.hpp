@@ -69,7 +69,7 @@ class ForkBase : public ListNode<ForkBase> {
     if (!scope_) {
       unlink();
       // It is to see what was there when it was made.
-      if (&task_->active() != active_ || task_->locals() != locals_) publish();
+      if (&task_->active() != active_ || task_->locals() != locals_) static_cast<void>(publish());
     }
     active_ = nullptr;
     return !scope_;
@@ -93,7 +93,7 @@ class ForkBase : public ListNode<ForkBase> {
     WEFT_CHECK(task_ == nullptr || this_task() == task_,
                "a Fork belongs to the task that made it; to hand work to others, spawn it");
   }
-  void publish() noexcept;
+  [[nodiscard]] bool publish() noexcept;
   struct Delete {
     void operator()(Scope* scope) const noexcept;
   };

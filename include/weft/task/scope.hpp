@@ -137,7 +137,7 @@ class Scope : public CancelNode {
   const int exceptions_at_start_;
   Instant deadline_ = Instant::never();
   bool timer_armed_ = false;
-  bool in_tree_ = false;
+  bool in_tree_ = false;  // the owner's copy of linked(), which is under the parent's lock
   DeadlineTimer timer_{*this};
 
   // Under the node's lock.

@@ -59,7 +59,7 @@ inline void sleep_until(Instant until) {
 
 /// The operation if it completes within `limit`: a std::optional of its result (for void: bool).
 template <Op O>
-auto timeout(O op, Duration limit) {
+[[nodiscard]] auto timeout(O op, Duration limit) {
   using R = ResultOf<O>;
   auto raced = first_of(std::move(op), sleep_op(limit));
   if constexpr (std::is_void_v<R>) {

@@ -190,28 +190,28 @@ class AlwaysOp {
 
 template <Op... Ops>
   requires(sizeof...(Ops) > 0)
-auto race(Ops... ops) {
+[[nodiscard]] auto race(Ops... ops) {
   return detail::RaceOp<detail::Start::chosen, Ops...>(std::move(ops)...);
 }
 
 template <Op... Ops>
   requires(sizeof...(Ops) > 0)
-auto first_of(Ops... ops) {
+[[nodiscard]] auto first_of(Ops... ops) {
   return detail::RaceOp<detail::Start::first, Ops...>(std::move(ops)...);
 }
 
 template <Op O, class F>
-auto map(O op, F f) {
+[[nodiscard]] auto map(O op, F f) {
   return detail::MapOp<O, F>(std::move(op), std::move(f));
 }
 
 template <class F>
-auto guard(F f) {
+[[nodiscard]] auto guard(F f) {
   return detail::GuardOp<F>(std::move(f));
 }
 
 template <class T>
-auto always(T value) {
+[[nodiscard]] auto always(T value) {
   return detail::AlwaysOp<T>(std::move(value));
 }
 
@@ -230,7 +230,7 @@ class NeverOp {
 };
 
 template <class R = void>
-NeverOp<R> never() {
+[[nodiscard]] NeverOp<R> never() {
   return {};
 }
 
