@@ -1,6 +1,13 @@
 /// All of weft. See README.md for the tour; each header opens with what it is for.
 #pragma once
 
+#include <weft/flow/flow.hpp>
+#include <weft/flow/parallel.hpp>
+#include <weft/flow/sequence.hpp>
+#include <weft/flow/sequence_parallel.hpp>
+#include <weft/flow/supervisor.hpp>
+#include <weft/flow/task_graph.hpp>
+#include <weft/flow/timing.hpp>
 #include <weft/io/blocking.hpp>
 #include <weft/io/buffered.hpp>
 #include <weft/io/fd.hpp>
@@ -18,13 +25,20 @@
 #include <weft/sched/inline.hpp>
 #include <weft/sched/loop.hpp>
 #include <weft/sched/pool.hpp>
+#include <weft/sync/broadcast.hpp>
 #include <weft/sync/channel.hpp>
+#include <weft/sync/ends.hpp>
 #include <weft/sync/event.hpp>
+#include <weft/sync/future.hpp>
 #include <weft/sync/mutex.hpp>
 #include <weft/sync/once.hpp>
+#include <weft/sync/ordered.hpp>
+#include <weft/sync/owned_pool.hpp>
+#include <weft/sync/pace.hpp>
 #include <weft/sync/semaphore.hpp>
 #include <weft/sync/shared_mutex.hpp>
 #include <weft/sync/watch.hpp>
+#include <weft/task/calls.hpp>
 #include <weft/task/coro.hpp>
 #include <weft/task/dump.hpp>
 #include <weft/task/fork.hpp>
@@ -35,5 +49,6 @@
 #include <weft/task/worker.hpp>
 #include <weft/time/sleep.hpp>
 #include <weft/wait/combine.hpp>
+#include <weft/wait/named.hpp>
 #include <weft/wait/park.hpp>
 #include <weft/wait/perform.hpp>

@@ -36,11 +36,18 @@ bool DeadlockWatch::nobody_will_wake(Kernel& kernel, OnDeadlock policy, std::siz
 void DeadlockWatch::declare(Io& io) {
   std::string report = "deadlock: " + std::to_string(io.live()) +
                        " task(s) wait and nothing can wake them\n" + dump(io);
-  const std::lock_guard guard(mutex_);
-  WEFT_CHECK(report_.empty(), "tasks still wait after they were cancelled for a ", report,
+  bool stubborn = false;
+  io.root().walk([&](const CancelNode& node, std::size_t) noexcept {
+    stubborn |=
+        node.kind() == CancelNode::Kind::task && node.cancel_reason() == CancelReason::deadlock;
+  });
+  WEFT_CHECK(!stubborn, "tasks still wait after they were cancelled for a ", report,
              "  (a Shield that waits for something that never comes?)");
   std::fputs(("weft: " + report).c_str(), stderr);
-  report_ = std::move(report);
+  {
+    const std::lock_guard guard(mutex_);
+    report_ += report;
+  }
   io.root().cancel_children(CancelReason::deadlock);
 }
 

@@ -54,6 +54,29 @@ void Loop::run() {
   drive([this] { return live() == 0; });
 }
 
+bool Loop::shutdown(Duration limit) {
+  struct Limit : TimerNode {
+    explicit Limit(Loop& l) noexcept
+        : TimerNode(
+              [](TimerNode& self, WakeList&) noexcept { static_cast<Limit&>(self).passed = true; }),
+          loop(l) {}
+    ~Limit() { loop.disarm_timer(*this); }
+    Loop& loop;
+    bool passed = false;
+  } timer(*this);
+  refuse_in_task();
+  {
+    const Driving nobody_else_does(*this);
+  }  // or it throws, before anything has happened
+  root().cancel(CancelReason::shutdown);
+  timer.deadline = now() + limit;
+  if (!timer.deadline.is_never()) arm_timer(timer);
+  drive([&] { return live() == 0 || timer.passed; });
+  if (live() == 0) return true;
+  report_leftovers();
+  return false;
+}
+
 bool Loop::run_until_idle() {
   refuse_in_task();
   constexpr int most_rounds = 64;  // the host wants its turn, even if some task always yields

@@ -100,10 +100,7 @@ bool Pool::shutdown(Duration limit) {
   while (live() > 0) {
     const Instant now = clock->now();
     if (now >= until) {
-      std::fputs(("weft: shutdown: " + std::to_string(live()) + " task(s) did not end in time\n" +
-                  dump(*this))
-                     .c_str(),
-                 stderr);
+      report_leftovers();
       return false;
     }
     clock->wait(std::min(until, now + std::chrono::milliseconds(1)));

@@ -54,6 +54,12 @@ void Io::wait_for_visitors() const noexcept {
   while (visited()) ::sched_yield();
 }
 
+void Io::report_leftovers() {
+  const std::string text =
+      "weft: shutdown: " + std::to_string(live()) + " task(s) did not end in time\n" + dump(*this);
+  std::fputs(text.c_str(), stderr);
+}
+
 void Io::report_unhandled(const Task& task, const std::exception_ptr& error) noexcept {
   try {
     if (options_.on_unhandled) {

@@ -177,7 +177,7 @@ void Scope::add_child(Task& task) noexcept {
 }
 
 void Scope::child_failed(Task& task, const std::exception_ptr& error) noexcept {
-  if (on_failure_ == OnFailure::isolate) {
+  if (on_failure_ == OnFailure::isolate || task.isolated()) {
     if (!task.has_handles()) io_.report_unhandled(task, error);
     return;
   }
@@ -272,6 +272,12 @@ void Scope::Joined::Awaiter::await_resume() {
   }
   if (error_) std::rethrow_exception(error_);
   this_task()->throw_if_cancelled();
+}
+
+Scope& enclosing_scope() {
+  CancelNode* node = &require_task("async()").active();
+  while (node->kind() != CancelNode::Kind::scope) node = node->parent();
+  return static_cast<Scope&>(*node);
 }
 
 // Shield

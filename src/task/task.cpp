@@ -53,6 +53,7 @@ Task::Task(Io& io, Flow flow, const SpawnOptions& options)
       stack_size_(checked_size(options.stack_size)),
       io_number_(io.number()),
       keep_float_control_(options.keep_float_control),
+      isolated_(options.isolated),
       wanted_worker_(options.worker) {
   name_ = copy_name(options.name);
   obey(flag());

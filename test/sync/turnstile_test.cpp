@@ -339,6 +339,36 @@ TEST(Lazy, C17_IsMadeByTheFirstWhoAsks) {
   EXPECT_EQ(made, 1);
 }
 
+struct FalseAlarm {  // ready at once, and then not
+  using Result = void;
+  static constexpr Reason reason{"false alarm"};
+  std::function<void()> meanwhile;
+  int alarms = 0;
+  ObjectId id = new_object_id();  // later than the condition's: armed after it
+  ObjectId object() const noexcept { return id; }
+  bool try_now() const noexcept { return false; }
+  Armed arm(Arm& arm) noexcept {
+    if (alarms++ > 0) return Armed::waiting;
+    return arm.claim() ? Armed::won : Armed::lost;
+  }
+  void disarm(Arm&) noexcept {}
+  bool confirm() noexcept {
+    meanwhile();
+    return false;
+  }
+  void take() const noexcept {}
+};
+
+/// The notification comes while the wait is being published again: it must count.
+ONE_AFTER_ANOTHER(Condition, C17_PublishedAgainItIsNotDeaf) {
+  Mutex mutex;
+  Condition changed;
+  auto guard = co_await mutex.lock_op();
+  FalseAlarm alarm{.meanwhile = [&] { changed.notify_all(); }};
+  const auto r = co_await race(changed.wait_op(guard), std::move(alarm), sleep_op(1s));
+  EXPECT_EQ(r.index(), 0U);
+}
+
 CONCURRENT(Watch, C17_TheLatestCounts) {
   Watch<int> watch(0);
   std::atomic<int> last{0};

@@ -131,7 +131,7 @@ class Reality {
   Here here_;
   Scope* root_ = nullptr;
   std::vector<std::unique_ptr<Channel<int>>> channels_;
-  std::map<int, SharedHandle<void>> handles_;
+  std::map<int, Future<void>> handles_;
   int sent_ = 0;
   Trace trace_;
 };

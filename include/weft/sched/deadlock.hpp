@@ -34,7 +34,7 @@ class DeadlockWatch {
   [[nodiscard]] bool nobody_will_wake(Kernel& kernel, OnDeadlock policy, std::size_t own = 0);
 
   /// Reports who waits for what on stderr, and cancels the engine's tasks (not its root: it stays
-  /// usable). A second one before the first was thrown is a task that will not be cancelled: fatal.
+  /// usable). A task that was cancelled for one and still waits will do so for ever: fatal.
   void declare(Io& io);
   void throw_if_any();
   void forget() noexcept;

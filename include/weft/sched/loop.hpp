@@ -57,6 +57,11 @@ class Loop final : public Io {
     return handle.get();
   }
 
+  /// Cancels everything (reason: shutdown; what is spawned from now on is born cancelled) and runs
+  /// it to its end. If that takes longer than `limit`: reports what is left on stderr, and returns
+  /// false.
+  bool shutdown(Duration limit);
+
   /// Runs what is ready now, without waiting, and what becomes ready by it, up to a bound. True if
   /// tasks remain.
   bool run_until_idle();

@@ -123,6 +123,8 @@ class Condition {
       return false;
     }
     Armed arm(Arm& arm) noexcept {
+      // Published again, and a notification may have come in between: so this is one.
+      if (!guard_->held()) return arm.claim() ? Armed::won : Armed::lost;
       {
         std::lock_guard guard(condition_->lock_);
         condition_->line_.push_back(arm);

@@ -21,7 +21,8 @@
 /// Waiters pass in the order in which they came, and nobody overtakes: whoever finds others waiting
 /// waits behind them, even if it could pass. So a large request is not starved by small ones. Where
 /// waiters take nothing from each other (a Barrier), `static constexpr bool in_order = false` lets
-/// everybody pass who may.
+/// everybody pass who may. Where one that passes may open the way for others (an Ordered: who
+/// leaves makes room), `static constexpr bool chained = true` looks at all of them again.
 ///
 /// What has been passed to a waiter is its own: it is passed only to one that has been claimed, so
 /// that its cancellation comes too late, and a waiter that gave up has got nothing. When one gives
@@ -48,6 +49,7 @@ class Turnstile {
 
  protected:
   static constexpr bool in_order = true;
+  static constexpr bool chained = false;
 
   Turnstile() = default;
   ~Turnstile() = default;
@@ -73,13 +75,18 @@ class Turnstile {
   /// Passes without waiting, or does not.
   template <class Request>
   [[nodiscard]] bool try_pass(Request& request) {
+    ChainWakes<> wakes;
     std::lock_guard guard(lock_);
-    return pass_if_first(request);
+    return pass_if_first(request, wakes);
   }
 
  private:
   template <class, class>
   friend class PassOp;
+
+  struct Nothing {};
+  template <class S = Self>
+  using ChainWakes = std::conditional_t<S::chained, WakeList, Nothing>;
 
   Self& self() noexcept { return static_cast<Self&>(*this); }
 
@@ -87,18 +94,24 @@ class Turnstile {
   bool may_pass_now(const Request& request) noexcept {
     return (!Self::in_order || line_.empty()) && self().may_pass(request);
   }
-  template <class Request>
-  bool pass_if_first(Request& request) {
-    if (!may_pass_now(request)) return false;
+  template <class Request, class Wakes>
+  void pass(Request& request, Wakes& wakes) {
     self().let_pass(request);
+    if constexpr (Self::chained) serve(wakes);
+  }
+  template <class Request, class Wakes>
+  bool pass_if_first(Request& request, Wakes& wakes) {
+    if (!may_pass_now(request)) return false;
+    pass(request, wakes);
     return true;
   }
   template <class Request>
   Armed arm(Arm& arm, Request& request) {
+    ChainWakes<> wakes;
     std::lock_guard guard(lock_);
     if (may_pass_now(request)) {
       if (!arm.claim()) return Armed::lost;
-      self().let_pass(request);
+      pass(request, wakes);
       return Armed::won;
     }
     arm.slot = &request;
@@ -113,13 +126,14 @@ class Turnstile {
   }
   void serve(WakeList& wakes) noexcept {
     for (Arm* arm = line_.front(); arm != nullptr;) {
-      Arm* const next = line_.next(*arm);
+      Arm* next = line_.next(*arm);
       auto& request = *static_cast<typename Self::Request*>(arm->slot);
       if (self().may_pass(request)) {
         arm->unlink();
         if (arm->claim()) {
           self().let_pass(request);
           wakes.add(*arm);
+          if (Self::chained) next = line_.front();
         }
       } else if (Self::in_order) {
         return;
@@ -143,10 +157,7 @@ class PassOp {
   PassOp(Self& self, typename Self::Request request) noexcept
       : self_(&self), request_(std::move(request)) {}
   ObjectId object() const noexcept { return stile().id_; }
-  bool try_now() {
-    std::lock_guard guard(stile().lock_);
-    return stile().pass_if_first(request_);
-  }
+  bool try_now() { return stile().try_pass(request_); }
   Armed arm(Arm& arm) { return stile().arm(arm, request_); }
   void disarm(Arm& arm) noexcept { stile().disarm(arm); }
   Result take() { return How::result(*self_, request_); }

@@ -127,6 +127,8 @@ class Io : public ListNode<Io> {
   void enter_registry();
   void leave_registry() noexcept;
   void wait_for_visitors() const noexcept;
+  /// Of a shutdown: on stderr.
+  void report_leftovers();
   void visit_begins() noexcept {
     visitors_.fetch_add(1, std::memory_order_relaxed);  // relaxed: ordered by the publication
   }

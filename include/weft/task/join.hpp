@@ -1,17 +1,18 @@
 /// Handles: how others meet a task's end.
 ///
 ///     JoinHandle<int> h = scope.spawn(f);
-///     int v = h.get();                                    // value, or throws the error /
-///     CancelledError Outcome<int> o = h.join();                          // never throws what the
-///     task threw auto r = select(h.join_op(), sleep_op(1s));         // or not that long
+///     int v = h.get();                              // value, or throws the error
+///     Outcome<int> o = h.join();                    // never throws what the task threw
+///     auto r = select(h.join_op(), sleep_op(1s));   // or not that long
 ///
-/// A JoinHandle is unique and the result is moved out of it, once. share() gives a SharedHandle, of
+/// A JoinHandle is unique and the result is moved out of it, once. share() makes a Future of it, of
 /// which there may be many, all seeing the same result. Any number of tasks and threads may wait
 /// for one task. Dropping a handle does not stop the task: its scope owns it. Handles stay valid
 /// after the scope is gone.
 #pragma once
 
 #include <weft/task/task.hpp>
+#include <weft/wait/await.hpp>
 #include <weft/wait/perform.hpp>
 
 #include <optional>
@@ -27,20 +28,34 @@ class TaskOf : public Task {
   [[nodiscard]] std::exception_ptr error() const noexcept final {
     return outcome_ ? outcome_->error() : nullptr;
   }
+  [[nodiscard]] Outcome<void> ending() const final {
+    if (!outcome_ || outcome_->ok()) return Outcome<void>::success();
+    if (outcome_->failed()) return Outcome<void>::failure(outcome_->error());
+    return Outcome<void>::cancel(outcome_->reason());
+  }
   void discard_value() noexcept final {
     if (outcome_ && outcome_->ok()) outcome_.reset();
   }
-  [[nodiscard]] const Outcome<T>& outcome() const noexcept { return *outcome_; }
+  [[nodiscard]] const Outcome<T>& outcome() const noexcept {
+    check_not_taken(taken_.load(std::memory_order_relaxed));  // relaxed: a check of how it is used
+    return *outcome_;
+  }
+  /// A value, once; what is not a value stays. How it ended can still be read meanwhile.
   [[nodiscard]] Outcome<T> take_outcome() {
-    WEFT_CHECK(outcome_.has_value(), "the result of task '", name(), "' (tid ", tid(),
-               ") was already taken; use share() to join more than once");
-    Outcome<T> taken = std::move(*outcome_);
-    outcome_.reset();
-    return taken;
+    if (outcome_ && outcome_->failed()) return Outcome<T>::failure(outcome_->error());
+    if (outcome_ && outcome_->cancelled()) return Outcome<T>::cancel(outcome_->reason());
+    check_not_taken(taken_.exchange(true, std::memory_order_relaxed));  // relaxed: as above
+    return std::move(*outcome_);
   }
 
  protected:
   std::optional<Outcome<T>> outcome_;
+
+ private:
+  void check_not_taken(bool taken) const noexcept {
+    WEFT_CHECK(outcome_ && !taken, "the result of task '", name(), "' (tid ", tid(),
+               ") was already taken; use share() to join more than once");
+  }
 };
 
 namespace detail {
@@ -113,6 +128,7 @@ class HandleBase {
   [[nodiscard]] std::string_view name() const noexcept { return task_->name(); }
   [[nodiscard]] TaskState state() const noexcept { return task_->state(); }
   [[nodiscard]] bool done() const noexcept { return task_->done(); }
+  [[nodiscard]] Task* task() const noexcept { return task_.get(); }
   explicit operator bool() const noexcept { return static_cast<bool>(task_); }
 
   /// Tells the task to stop, at its current or next suspension. Does not wait.
@@ -129,16 +145,42 @@ class HandleBase {
 
 }  // namespace detail
 
+/// A result that comes later, and that many may see. sync/future.hpp makes and combines them.
 template <class T>
-class SharedHandle : public detail::HandleBase<T> {
+class Future : public detail::HandleBase<T> {
+  using Look = detail::JoinOp<T, detail::JoinMode::look>;
+  using Take = detail::JoinOp<T, detail::JoinMode::take>;
+
  public:
+  using Value = T;
   using detail::HandleBase<T>::HandleBase;
 
-  [[nodiscard]] auto join_op() const {
-    return detail::JoinOp<T, detail::JoinMode::look>(this->task_);
-  }
+  [[nodiscard]] Look join_op() const { return Look(this->task_); }
   [[nodiscard]] const Outcome<T>& join() const { return perform(join_op()).get(); }
-  decltype(auto) get() const { return join().value(); }
+  /// The value, which stays; or throws the error.
+  decltype(auto) get() const& { return join().value(); }
+  /// Takes the value out: nobody else may look for it then.
+  T get() && { return perform(Take(this->task_)).value(); }
+  /// Of one that is done().
+  [[nodiscard]] const Outcome<T>& outcome() const noexcept { return this->task_->outcome(); }
+  [[nodiscard]] Outcome<T> take_outcome() const { return this->task_->take_outcome(); }
+
+  /// co_await future: as get().
+  auto operator co_await() const& { return Awaiter<Look>(Look(this->task_)); }
+  auto operator co_await() && { return Awaiter<Take>(Take(this->task_)); }
+
+ private:
+  template <class Join>
+  struct Awaiter : OpAwaiter<Join> {
+    using OpAwaiter<Join>::OpAwaiter;
+    decltype(auto) await_resume() {
+      if constexpr (std::is_same_v<Join, Look>) {
+        return OpAwaiter<Join>::await_resume().get().value();
+      } else {
+        return static_cast<T>(OpAwaiter<Join>::await_resume().value());
+      }
+    }
+  };
 };
 
 template <class T>
@@ -154,8 +196,8 @@ class JoinHandle : public detail::HandleBase<T> {
   Outcome<T> join() const { return perform(join_op()); }
   T get() const { return join().value(); }
 
-  [[nodiscard]] SharedHandle<T> share() && {
-    SharedHandle<T> shared(*this->task_.get());
+  [[nodiscard]] Future<T> share() && {
+    Future<T> shared(*this->task_.get());
     this->task_ = {};
     return shared;
   }

@@ -147,6 +147,10 @@ class Scope : public CancelNode {
   List<Arm> joiners_;
 };
 
+/// The innermost one that includes the calling task: that of the within() it is in, or the one it
+/// was spawned into.
+[[nodiscard]] Scope& enclosing_scope();
+
 /// While it lives, the calling task is deaf to cancellation from outside: for clean-up that must
 /// wait.
 ///

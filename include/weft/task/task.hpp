@@ -16,6 +16,7 @@
 #pragma once
 
 #include <weft/base/atomic.hpp>
+#include <weft/base/outcome.hpp>
 #include <weft/base/time.hpp>
 #include <weft/task/cancel.hpp>
 #include <weft/wait/op.hpp>
@@ -60,6 +61,8 @@ struct SpawnOptions {
   /// On a pool: the worker to run on (counted from 1, modulo the number of workers), as long as it
   /// is not stuck or overrun. 0: whichever comes first.
   std::uint16_t worker = 0;
+  /// A failure concerns only those who hold a handle, whatever its scope does about failures.
+  bool isolated = false;
 };
 
 class Task : public Wait, public CancelNode {
@@ -144,6 +147,8 @@ class Task : public Wait, public CancelNode {
   virtual void refuse(std::exception_ptr error) noexcept = 0;
   /// The task's error, if it ended in one.
   [[nodiscard]] virtual std::exception_ptr error() const noexcept = 0;
+  /// How it ended, without the value. Only once it is done.
+  [[nodiscard]] virtual Outcome<void> ending() const = 0;
 
   /// After execute() or collect(): tells the scope and the joiners. The scope may be gone
   /// afterwards.
@@ -161,6 +166,7 @@ class Task : public Wait, public CancelNode {
   /// For whoever holds it while it is ready: the next in some list.
   [[nodiscard]] Task*& next_ready() noexcept { return next_ready_; }
   /// The worker it would like to run on, counted from 1; 0: any.
+  [[nodiscard]] bool isolated() const noexcept { return isolated_; }
   [[nodiscard]] std::uint16_t wanted_worker() const noexcept { return wanted_worker_; }
   /// Enters the tree under `scope` and hands itself to the Io.
   void start(Scope& scope);
@@ -204,6 +210,7 @@ class Task : public Wait, public CancelNode {
   const std::uint32_t stack_size_;
   const std::uint16_t io_number_;  // the Io itself may be gone before the last handle
   const bool keep_float_control_;
+  const bool isolated_;
   const std::uint16_t wanted_worker_;
 
   // The running task's, or its worker's while it is off its stack.
@@ -218,6 +225,11 @@ class Task : public Wait, public CancelNode {
 
   std::atomic<TaskState> state_{TaskState::created};
   Atomic<bool> done_{false};
+
+ protected:
+  std::atomic<bool> taken_{false};  // the value, by a joiner: there is room for it here
+
+ private:
   Atomic<std::uint32_t> refs_{1};
   List<Arm> joiners_;  // under the node's lock
 };
