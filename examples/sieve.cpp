@@ -20,8 +20,8 @@ int main() {
     for (int i = 0; i < 15; ++i) {
       const int prime = *in.recv();
       std::printf("%s%d", i == 0 ? "" : " ", prime);
-      auto [out, next] = weft::ends<int>();
-      scope.spawn([in, out = out, prime] {
+      auto [passed_on, next] = weft::ends<int>();
+      scope.spawn([in, out = passed_on, prime] {
         while (const auto n = in.recv()) {
           if (*n % prime != 0 && !out.send(*n)) break;  // nobody wants more
         }

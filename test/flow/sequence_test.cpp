@@ -184,7 +184,7 @@ CONCURRENT(Sequence, F7_ErrorsComeThroughInOrder) {
 CONCURRENT(Sequence, S6_DroppedMidway) {
   const Instant start = now();
   std::atomic<int> ended{0};
-  co_await within({}, [&](Scope&) -> Coro<> {
+  const auto outcome = co_await within({}, [&](Scope&) -> Coro<> {
     struct Ended {
       std::atomic<int>& count;
       ~Ended() { ++count; }
@@ -202,6 +202,7 @@ CONCURRENT(Sequence, S6_DroppedMidway) {
     EXPECT_EQ(co_await ahead.co_next(), 0U);
     co_await all_others_wait();
   });
+  EXPECT_TRUE(outcome.ok());
   EXPECT_LT(now() - start, 1ms);
   EXPECT_GE(ended, 7);
 }

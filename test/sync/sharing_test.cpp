@@ -20,8 +20,8 @@ CONCURRENT(Ends, C17_TheLastSenderClosesTheChannel) {
   std::atomic<int> sum{0};
   Scope scope;
   for (int i = 0; i < 3; ++i) {
-    here.spawn(scope, [out = out, i]() -> Coro<> {
-      for (int k = 0; k < 10; ++k) co_await out.send_op(i);
+    here.spawn(scope, [mine = out, i]() -> Coro<> {
+      for (int k = 0; k < 10; ++k) co_await mine.send_op(i);
     });
   }
   out.leave();
@@ -174,7 +174,7 @@ CONCURRENT(Ordered, C18_CancelledPiecesDoNotHoldUpTheOthers) {
   here.spawn(keep, [&]() -> Coro<> {
     while (auto outcome = co_await ordered.recv_op()) reasons.push_back(outcome->reason());
   });
-  co_await within({}, [&](Scope& scope) -> Coro<> {
+  const auto cut_short = co_await within({}, [&](Scope& scope) -> Coro<> {
     for (int i = 0; i < 3; ++i) {
       co_await ordered.send_task_op(scope, []() -> Coro<> { co_await sleep_op(1h); });
     }
@@ -185,6 +185,7 @@ CONCURRENT(Ordered, C18_CancelledPiecesDoNotHoldUpTheOthers) {
       co_return;
     });
   });
+  EXPECT_FALSE(cut_short.failed());
   ordered.close();
   EXPECT_FALSE(co_await ordered.send_task_op(keep, []() -> Coro<> { co_return; }));
   co_await keep.joined();

@@ -1,5 +1,6 @@
 // The pool's benchmarks in Go: peer_go [-workers 1,2] [-rounds 5] [NAME...]
-// Same names, units and work as prog_pool. Built by hand: GO111MODULE=off go build -o peer_go
+// Same names, units and work as prog_pool, and as bench_sync where it says chan, mutex or select.
+// Built by hand: GO111MODULE=off go build -o peer_go
 package main
 
 import (
@@ -155,6 +156,87 @@ func burst() float64 {
 	return float64(time.Since(start).Nanoseconds()) / count
 }
 
+// From `ends` senders to as many receivers; per value.
+func channel(capacity, ends int) func() float64 {
+	return func() float64 {
+		const count = 200000
+		c := make(chan int, capacity)
+		var senders, receivers sync.WaitGroup
+		start := time.Now()
+		for i := 0; i < ends; i++ {
+			senders.Add(1)
+			receivers.Add(1)
+			go func() {
+				for k := 0; k < count/ends; k++ {
+					c <- k
+				}
+				senders.Done()
+			}()
+			go func() {
+				for range c {
+				}
+				receivers.Done()
+			}()
+		}
+		senders.Wait()
+		close(c)
+		receivers.Wait()
+		return float64(time.Since(start).Nanoseconds()) / count
+	}
+}
+
+func mutex(tasks int, across bool) func() float64 {
+	return func() float64 {
+		const count = 400000
+		var m sync.Mutex
+		var wg sync.WaitGroup
+		start := time.Now()
+		for i := 0; i < tasks; i++ {
+			wg.Add(1)
+			go func() {
+				for k := 0; k < count/tasks; k++ {
+					m.Lock()
+					if across {
+						runtime.Gosched()
+					}
+					m.Unlock()
+				}
+				wg.Done()
+			}()
+		}
+		wg.Wait()
+		return float64(time.Since(start).Nanoseconds()) / count
+	}
+}
+
+// Over eight channels that are fed in turn.
+func select8() float64 {
+	const count = 200000
+	var c [8]chan int
+	for i := range c {
+		c[i] = make(chan int)
+	}
+	go func() {
+		for i := 0; i < count; i++ {
+			c[i%8] <- i
+		}
+	}()
+	start := time.Now()
+	for i := 0; i < count; i++ {
+		select {
+		case <-c[0]:
+		case <-c[1]:
+		case <-c[2]:
+		case <-c[3]:
+		case <-c[4]:
+		case <-c[5]:
+		case <-c[6]:
+		case <-c[7]:
+		}
+	}
+	return float64(time.Since(start).Nanoseconds()) / count
+}
+
 func main() {
 	workers := flag.String("workers", "1,2", "GOMAXPROCS, one after the other")
 	rounds := flag.Int("rounds", 5, "measurements of each")
@@ -166,6 +248,10 @@ func main() {
 		{"spawn_join", "ns", spawnJoin}, {"yield_100", "ns", yield100},
 		{"fanout_1m", "ns/task", fanout}, {"skynet_1m", "ms", skynet}, {"fib", "ns/call", fib},
 		{"pingpong", "ns", pingpong}, {"wake_up", "ns", wakeUp}, {"burst_100k", "ns/task", burst},
+		{"chan_1_to_1_0", "ns", channel(0, 1)}, {"chan_1_to_1_1", "ns", channel(1, 1)},
+		{"chan_1_to_1_128", "ns", channel(128, 1)}, {"chan_4_to_4_128", "ns", channel(128, 4)},
+		{"mutex_8", "ns", mutex(8, false)}, {"mutex_64", "ns", mutex(64, false)},
+		{"mutex_8_yield", "ns", mutex(8, true)}, {"select_8", "ns", select8},
 	}
 	for _, b := range benchmarks {
 		wanted := flag.NArg() == 0
