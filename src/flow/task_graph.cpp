@@ -6,7 +6,7 @@ namespace weft {
 
 Coro<void> detail::wait_for_all(std::vector<Task*> tasks) {
   for (Task* task : tasks) {
-    co_await EndOp(*task);
+    co_await EndOp(task);
     if (!task->ending().ok()) {
       throw DependencyFailed("did not run: '" + std::string(task->name()) + "' (tid " +
                              std::to_string(task->tid()) + ") did not succeed");

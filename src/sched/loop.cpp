@@ -32,6 +32,11 @@ void Loop::refuse_in_task() {
       "running a loop inside a task would block the task's worker; spawn and join instead");
 }
 
+void Loop::LoopWorker::go_by_rank() noexcept {
+  while (Task* task = ready_.pop()) ranked_.push(*task);
+  fetches_ = true;
+}
+
 Loop::Driving::Driving(Loop& loop) : loop_(loop) {
   if (loop_.driving_.exchange(true)) {
     throw std::logic_error("this loop is already being run, by this thread or another one");
@@ -84,7 +89,7 @@ bool Loop::run_until_idle() {
   kernel_->wait(Instant{});  // takes what made fd() readable
   for (int i = 0; i < most_rounds; ++i) {
     round();
-    if (worker_.ready_.empty() && prepare_to_sleep()) return live() > 0;
+    if (!worker_.has_tasks() && prepare_to_sleep()) return live() > 0;
     if (kernel_->in_use()) kernel_->wait(Instant{});
   }
   kernel_->interrupt();  // there is more: fd() stays readable
@@ -92,7 +97,7 @@ bool Loop::run_until_idle() {
 }
 
 int Loop::fd() {
-  if (!worker_.ready_.empty() || !prepare_to_sleep()) kernel_->interrupt();
+  if (worker_.has_tasks() || !prepare_to_sleep()) kernel_->interrupt();
   return kernel_->poll_fd(timeline_.next());
 }
 
@@ -101,14 +106,16 @@ void Loop::round() {
   asleep_.store(false,
                 std::memory_order_relaxed);  // relaxed: can cost a needless interrupt, no more
   answer_dump_request(*this);
-  inbox_.drain_into(worker_.ready_);
+  ReadyQueue arrived;
+  inbox_.drain_into(arrived);
+  while (Task* task = arrived.pop()) worker_.push(*task);
   if (!timeline_.next().is_never()) {
     WakeList wakes;
     timeline_.advance(kernel_->now(), wakes);
   }
   worker_.budget_ = hops_per_round;
   while (worker_.budget_ > 0) {
-    Task* task = worker_.ready_.pop();
+    Task* task = worker_.take();
     if (task == nullptr) break;
     --worker_.budget_;
     worker_.run(*task);
@@ -126,7 +133,7 @@ bool Loop::prepare_to_sleep() noexcept {
 
 // A round is over: wait for something to do; or, with more to do already, let in what has come.
 void Loop::look_outside() {
-  if (worker_.ready_.empty()) {
+  if (!worker_.has_tasks()) {
     idle();
   } else if (kernel_->in_use()) {
     kernel_->wait(Instant{});
@@ -145,7 +152,7 @@ void Loop::idle() {
 
 void Loop::ready(Task& task) noexcept {
   if (this_worker() == &worker_) {
-    worker_.ready_.push(task);
+    worker_.push(task);
     return;
   }
   const Visit visit(*this);

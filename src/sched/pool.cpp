@@ -170,6 +170,8 @@ void Pool::launch(Task& task) noexcept {
   if (worker == nullptr) {
     ready(task);
     visit_ends();
+  } else if (task.priority() != priority::normal) {
+    rank(task);
   } else if (!deliver(task)) {
     worker->spawn(task);
   }
@@ -178,11 +180,19 @@ void Pool::launch(Task& task) noexcept {
 void Pool::ready(Task& task) noexcept {
   PoolWorker* const worker = own_worker();
   if (worker != nullptr) {
-    if (!deliver(task)) worker->wake(task);
+    if (task.priority() != priority::normal) {
+      rank(task);
+    } else if (!deliver(task)) {
+      worker->wake(task);
+    }
     return;
   }
   const Visit visit(*this);
-  if (!deliver(task)) inject(task);
+  if (task.priority() != priority::normal) {
+    rank(task);
+  } else if (!deliver(task)) {
+    inject(task);
+  }
 }
 
 // To the worker it wants, unless that one is stuck or has too much to do already.
@@ -202,6 +212,11 @@ bool Pool::deliver(Task& task) noexcept {
 
 void Pool::inject(Task& task) noexcept {
   injector_.push(task);
+  idlers_.wake_one();
+}
+
+void Pool::rank(Task& task) noexcept {
+  ranks_.push(task);
   idlers_.wake_one();
 }
 
@@ -264,6 +279,7 @@ Task* Pool::search(PoolWorker& worker) noexcept {
 
 Task* Pool::look_around(PoolWorker& worker) noexcept {
   if (Task* task = worker.take_injected(regular_)) return task;
+  if (Task* task = ranks_.pop()) return task;
   const std::size_t count = worker_count();
   const std::size_t first = worker.rng.below(static_cast<std::uint32_t>(count));
   for (std::size_t i = 0; i < count; ++i) {
@@ -288,7 +304,7 @@ void Pool::stop_searching(PoolWorker& worker) noexcept {
 }
 
 bool Pool::work_anywhere() const noexcept {
-  if (!injector_.empty()) return true;
+  if (!injector_.empty() || ranks_.highest() != RankedQueue::none) return true;
   for (std::size_t i = 0; i < worker_count(); ++i) {
     if (workers_[i]->anything_to_steal()) return true;
   }

@@ -39,6 +39,15 @@ void PoolWorker::push(Queue& queue, Task& task) noexcept {
   if (!queue.push(&task)) pool_.injector_.push(task);  // a thief is still at it
 }
 
+// One that yielded.
+void PoolWorker::put_back(Task& task) noexcept {
+  if (task.priority() == priority::normal) {
+    push(queue_, task);
+  } else {
+    pool_.ranks_.push(task);
+  }
+}
+
 void PoolWorker::wake(Task& task) noexcept {
   woken_.add();
   if (looking_outside) {  // whoever looks tells the others when it is through
@@ -82,7 +91,21 @@ Task* PoolWorker::take_hot() noexcept {
   return hot_.exchange(nullptr, std::memory_order_acq_rel);  // acq_rel: partner is wake()
 }
 
-Task* PoolWorker::choose_next() noexcept {
+// The urgent first; what is less than normal only if there is nothing else.
+Task* PoolWorker::choose_next(std::uint8_t at_least) noexcept {
+  SharedRanks& ranks = pool_.ranks_;
+  if (ranks.about_highest() > priority::normal) {
+    if (Task* task = ranks.pop(std::max<int>(at_least, priority::normal + 1))) return task;
+  }
+  if (at_least > priority::normal) return nullptr;
+  if (Task* task = take_normal()) return task;
+  if (ranks.about_highest() < at_least || ranks.about_highest() == RankedQueue::none)
+    return nullptr;
+  if (Task* task = pool_.injector_.pop()) return task;
+  return ranks.pop(at_least);
+}
+
+Task* PoolWorker::take_normal() noexcept {
   if (++takes_ % one_queued_in == 0) {
     if (takes_ % one_old_in == 0) {
       if (Task* task = fresh_.pop()) return task;
@@ -101,10 +124,10 @@ Task* PoolWorker::choose_next() noexcept {
   return take_hot();
 }
 
-Task* PoolWorker::take() noexcept {
+Task* PoolWorker::take(std::uint8_t at_least) noexcept {
   // relaxed: the dump waits until we have seen it.
   if (pool_.holds_.load(std::memory_order_relaxed) != 0) return nullptr;
-  Task* const task = choose_next();
+  Task* const task = choose_next(at_least);
   if (task == nullptr) return nullptr;
   if (task == watched_ || turn_since_ != Instant{} || takes_ % one_sample_in == 0) {
     sample_turn(task);

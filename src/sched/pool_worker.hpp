@@ -37,7 +37,7 @@ class PoolWorker final : public Worker {
   /// A task was spawned by the running one.
   void spawn(Task& task) noexcept;
   /// The next one to run; at home, nothing fetched may be left.
-  [[nodiscard]] Task* take() noexcept;
+  [[nodiscard]] Task* take(std::uint8_t at_least = 0) noexcept;
   /// It has been taken from elsewhere: runs next. Only one can, as nobody else would find others.
   void put_first(Task& task) noexcept {
     if (ready_.empty()) {
@@ -99,12 +99,13 @@ class PoolWorker final : public Worker {
  private:
   using Queue = StealQueue<Task>;
 
-  Task* take_shared() noexcept override { return take(); }
-  void put_shared(Task& task) noexcept override { push(queue_, task); }
+  Task* take_next(std::uint8_t at_least) noexcept override { return take(at_least); }
+  void put_back(Task& task) noexcept override;
   bool wants_forks() const noexcept override;
   void forked() noexcept override;
   void push(Queue& queue, Task& task) noexcept;
-  [[nodiscard]] Task* choose_next() noexcept;
+  [[nodiscard]] Task* choose_next(std::uint8_t at_least) noexcept;
+  [[nodiscard]] Task* take_normal() noexcept;
   [[nodiscard]] Task* take_hot() noexcept;
   void sample_wake(const Task& task) noexcept;
   void sample_turn(const Task* next) noexcept;

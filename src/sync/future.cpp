@@ -49,7 +49,7 @@ Coro<std::size_t> Parts::first(Counts counts) {
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
     if (tasks_[i]->done() && !counts_as(counts, *tasks_[i])) continue;
     scope.spawn([this, counts, i, &winner, &scope]() -> Coro<> {
-      co_await EndOp(*tasks_[i]);
+      co_await EndOp(tasks_[i]);
       std::size_t nobody = none;
       if (counts_as(counts, *tasks_[i]) && winner.compare_exchange_strong(nobody, i)) {
         scope.cancel();

@@ -4,15 +4,16 @@ namespace weft {
 
 namespace {
 
-/// With a reference for the caller; null if there is none.
-Task* find_task(Io& io, std::uint64_t tid) noexcept {
-  Task* found = nullptr;
+/// Calls f(task), if there is such a task: it stays in the tree meanwhile, so the engine holds it.
+template <class F>
+bool with_task(Io& io, std::uint64_t tid, F f) noexcept {
+  bool found = false;
   io.root().walk([&](CancelNode& node, std::size_t) noexcept {
-    if (found != nullptr || node.kind() != CancelNode::Kind::task) return;
+    if (found || node.kind() != CancelNode::Kind::task) return;
     auto& task = static_cast<Task&>(node);
     if (task.tid() != tid) return;
-    task.retain();  // it has not left the tree, so the engine still holds it
-    found = &task;
+    found = true;
+    f(task);
   });
   return found;
 }
@@ -26,17 +27,10 @@ std::uint64_t this_tid() {
 }
 
 bool kill_task(std::uint64_t tid, CancelReason reason) {
-  bool found = false;
   WakeList wakes;
   // No reference is taken: a task that fails meanwhile, and of which nobody has a handle, must see
   // that nobody has.
-  this_io().root().walk([&](CancelNode& node, std::size_t) noexcept {
-    if (found || node.kind() != CancelNode::Kind::task) return;
-    if (static_cast<Task&>(node).tid() != tid) return;
-    node.mark_tree(reason, wakes);
-    found = true;
-  });
-  return found;
+  return with_task(this_io(), tid, [&](Task& task) noexcept { task.mark_tree(reason, wakes); });
 }
 
 WaitTaskOp::~WaitTaskOp() {
@@ -44,7 +38,12 @@ WaitTaskOp::~WaitTaskOp() {
 }
 
 bool WaitTaskOp::try_now() {
-  if (task_ == nullptr) task_ = find_task(this_io(), tid_);
+  if (task_ == nullptr) {
+    with_task(this_io(), tid_, [&](Task& task) noexcept {
+      task.retain();
+      task_ = &task;
+    });
+  }
   return task_ == nullptr || task_->done();
 }
 

@@ -275,7 +275,7 @@ void Scope::Joined::Awaiter::await_resume() {
 }
 
 Scope& enclosing_scope() {
-  CancelNode* node = &require_task("async()").active();
+  CancelNode* node = &require_task("spawning into the scope around the caller").active();
   while (node->kind() != CancelNode::Kind::scope) node = node->parent();
   return static_cast<Scope&>(*node);
 }

@@ -54,7 +54,8 @@ Task::Task(Io& io, Flow flow, const SpawnOptions& options)
       io_number_(io.number()),
       keep_float_control_(options.keep_float_control),
       isolated_(options.isolated),
-      wanted_worker_(options.worker) {
+      wanted_worker_(options.worker),
+      priority_(options.priority) {
   name_ = copy_name(options.name);
   obey(flag());
   if (const Task* spawner = this_task()) locals_ = share_locals(spawner->locals_);

@@ -74,26 +74,22 @@ void Worker::end(Task& task) noexcept {
 // What the task that left could not do for itself, because it was still on its stack.
 void Worker::settle() {
   const After after = std::exchange(after_, After::nothing);
-  if (after == After::nothing) return;
-  if (after == After::drop_runner) {
-    give_fiber(std::exchange(dropped_, nullptr), !io_.measures_stacks());
-    return;
-  }
-  Task& task = *left_;
   switch (after) {
     case After::nothing:
-    case After::drop_runner:
       break;
     case After::requeue:
-      requeue(task);
+      requeue(*left_);
       break;
     case After::park:
-      task.to_state(TaskState::blocked);
-      if (!task.park()) task.resume();
+      left_->to_state(TaskState::blocked);
+      if (!left_->park()) left_->resume();
       break;
     case After::finish:
-      give_fiber(std::exchange(task.fiber_, nullptr), reusable(task));
-      end(task);
+      give_fiber(std::exchange(left_->fiber_, nullptr), reusable(*left_));
+      end(*left_);
+      break;
+    case After::drop_runner:
+      give_fiber(std::exchange(dropped_, nullptr), !io_.measures_stacks());
       break;
   }
 }
@@ -234,7 +230,7 @@ void Worker::coroutine_left(Task& task) noexcept {
 // Another coroutine, for the runner that has just finished with one.
 Task* Worker::next_for_runner() noexcept {
   if (budget_ == 0) return nullptr;
-  if (shares_) fetch();
+  if (fetches_) fetch();
   Task* next = ready_.front();
   if (next == nullptr || next->flow() != Wait::Flow::coroutine || next->fiber_ != nullptr) {
     return nullptr;
@@ -272,15 +268,15 @@ void Worker::fiber_main(void* argument) {
   __builtin_unreachable();
 }
 
-// Of a worker that shares: sees to it that the next task is in hand.
-void Worker::fetch() noexcept {
+// Of a worker that fetches: sees to it that the next task is in hand.
+void Worker::fetch(std::uint8_t at_least) noexcept {
   if (!ready_.empty()) return;
-  if (Task* task = take_shared()) ready_.push(*task);
+  if (Task* task = take_next(at_least)) ready_.push(*task);
 }
 
-void Worker::yield_shared(Task& task) {
+void Worker::yield_fetching(Task& task) {
   if (budget_ > 0) {
-    fetch();
+    fetch(task.priority());
     if (ready_.empty()) {
       --budget_;
       count_turn();
@@ -292,7 +288,7 @@ void Worker::yield_shared(Task& task) {
 
 // A task that has not started yet can take over the stack of one that ended, with no switch at all.
 Task* Worker::next_for_this_fiber(const Task& finished) noexcept {
-  if (shares_ && budget_ > 0) fetch();
+  if (fetches_ && budget_ > 0) fetch();
   Task* next = ready_.front();
   if (budget_ == 0 || io_.measures_stacks() || next == nullptr ||
       next->flow() != Wait::Flow::fiber || next->fiber_ != nullptr ||

@@ -89,6 +89,14 @@ class [[nodiscard]] Outcome {
       } else {
         return success(std::forward<F>(f)());
       }
+    } catch (...) {
+      return caught();
+    }
+  }
+  /// In a catch block: what was thrown.
+  static Outcome caught() {
+    try {
+      throw;
     } catch (const Cancelled& c) {
       return cancel(c.reason());
     } catch (...) {

@@ -26,8 +26,8 @@
 ///     success(v)  fail<T>(error)  cancelled<T>()      already decided
 ///     call(f)                                         what f gives
 ///     delay(d)                                        later
-///     parallel(flows, limit)                          all, in order; the first error stops the
-///     rest race(a, b, ...)                                 the first to end, in whatever way
+///     parallel(flows, limit)                          all; the first error stops the rest
+///     race(a, b, ...)                                 the first to end, in whatever way
 ///
 ///     | map(f)  | bind(f)                 on with the value
 ///     | recover(f)                        on after an error: f(exception_ptr)
@@ -250,7 +250,7 @@ Flow<U> after(const Flow<T>& input, B then) {
   return after<U>(input, NodeRef(), std::move(then));
 }
 
-/// What stands to the right of a |: makes a flow of a flow.
+/// What stands to the right of a |: makes a flow of a flow, or a sequence of a sequence.
 template <class F>
 struct Operator {
   F apply;
@@ -265,8 +265,8 @@ auto operator|(const Flow<T>& input, Operator<F> op) {
 /// Two operators make one: const auto careful = timeout(1s) | retry({.most = 3});
 template <class F, class G>
 auto operator|(Operator<F> first, Operator<G> second) {
-  return Operator{[first = std::move(first), second = std::move(second)]<class T>(
-                      const Flow<T>& input) { return input | first | second; }};
+  return Operator{[first = std::move(first), second = std::move(second)]<class Input>(
+                      Input&& input) { return std::forward<Input>(input) | first | second; }};
 }
 
 }  // namespace flow_detail

@@ -87,6 +87,7 @@ Coro<void> run_list(const std::vector<Flow<T>>& flows, std::size_t limit, Slot& 
   }
   co_await together.end();
   if constexpr (std::is_void_v<T>) {
+    for (auto& result : results) Together::present(result);
     slot.set<void>();
   } else {
     ValuesOf<T> values;

@@ -146,24 +146,14 @@ class [[nodiscard]] Sequence {
   [[nodiscard]] Iterator begin() { return Iterator(*this); }
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
-  [[nodiscard]] Source take_source() && noexcept { return std::move(source_); }
-
  private:
   Source source_;
 };
 
 namespace flow_detail {
 
-/// What stands to the right of a | after a sequence.
-template <class F>
-struct SequenceOperator {
-  F apply;
-};
-template <class F>
-SequenceOperator(F) -> SequenceOperator<F>;
-
 template <class T, class F>
-auto operator|(Sequence<T>&& input, SequenceOperator<F> op) {
+auto operator|(Sequence<T>&& input, Operator<F> op) {
   return op.apply(std::move(input));
 }
 
@@ -238,7 +228,7 @@ template <class F>
 
 template <class F>
 [[nodiscard]] auto map(F f) {
-  return flow_detail::SequenceOperator{[f = std::move(f)]<class T>(Sequence<T>&& input) mutable {
+  return flow_detail::Operator{[f = std::move(f)]<class T>(Sequence<T>&& input) mutable {
     using U = flow_detail::ProducedBy<std::invoke_result_t<F&, T>>;
     using State = flow_detail::StepState<T, F>;
     return flow_detail::sequence_of<U>(
@@ -252,7 +242,7 @@ template <class F>
 /// Those for which f(const T&) is true.
 template <class F>
 [[nodiscard]] auto filter(F f) {
-  return flow_detail::SequenceOperator{[f = std::move(f)]<class T>(Sequence<T>&& input) mutable {
+  return flow_detail::Operator{[f = std::move(f)]<class T>(Sequence<T>&& input) mutable {
     using State = flow_detail::StepState<T, F>;
     return flow_detail::sequence_of<T>(
         State{std::move(input), std::move(f)}, [](State& s) -> Coro<std::optional<T>> {
@@ -267,7 +257,7 @@ template <class F>
 }
 template <class F>
 [[nodiscard]] auto take_while(F f) {
-  return flow_detail::SequenceOperator{[f = std::move(f)]<class T>(Sequence<T>&& input) mutable {
+  return flow_detail::Operator{[f = std::move(f)]<class T>(Sequence<T>&& input) mutable {
     using State = flow_detail::StepState<T, F>;
     return flow_detail::sequence_of<T>(
         State{std::move(input), std::move(f)}, [](State& s) -> Coro<std::optional<T>> {
@@ -279,7 +269,7 @@ template <class F>
 }
 /// The first n. Does not ask for more.
 [[nodiscard]] inline auto take(std::size_t n) {
-  return flow_detail::SequenceOperator{[n]<class T>(Sequence<T>&& input) {
+  return flow_detail::Operator{[n]<class T>(Sequence<T>&& input) {
     using State = flow_detail::CountState<T>;
     return flow_detail::sequence_of<T>(State{std::move(input), n},
                                        [](State& s) -> Coro<std::optional<T>> {
@@ -293,7 +283,7 @@ template <class F>
 /// Vectors of n; the last one may be shorter.
 [[nodiscard]] inline auto chunk(std::size_t n) {
   WEFT_CHECK(n > 0, "chunk(0) would never end");
-  return flow_detail::SequenceOperator{[n]<class T>(Sequence<T>&& input) {
+  return flow_detail::Operator{[n]<class T>(Sequence<T>&& input) {
     struct State {
       Sequence<T> input;
       std::size_t count;

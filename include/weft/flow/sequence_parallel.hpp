@@ -1,13 +1,14 @@
 /// Sequences that work ahead: buffer, merge, parallel_map. See sequence.hpp.
 ///
 ///     | buffer(n)                  up to n values are made before they are asked for
-///     | parallel_map(n, f)         f on up to n values at a time; results in the order of the
-///     values | parallel_map_any(n, f)     the same, in the order in which they are done merge(a,
-///     b, ...)             values of all, as they come
+///     | parallel_map(n, f)         f on up to n values at a time; results in the values' order
+///     | parallel_map_any(n, f)     the same, in the order in which they are done
+///     merge(a, b, ...)             values of all, as they come
 ///
-/// The work is done by tasks in the scope around whoever first asks for a value. They hold what
-/// they need, and are told to stop when the sequence goes; the scope joins them. Each has room for
-/// so many results and no more: whoever reads slowly slows them down.
+/// The work is done by tasks in the scope around whoever first asks for a value. (If that is inside
+/// of a timeout(), they end with it.) They hold what they need, and are told to stop when the
+/// sequence goes; the scope joins them. Each has room for so many results and no more: whoever
+/// reads slowly slows them down. They need a Loop or a Pool.
 #pragma once
 
 #include <weft/flow/sequence.hpp>
@@ -248,7 +249,7 @@ template <class T, class... Ts>
 }
 [[nodiscard]] inline auto buffer(std::size_t n) {
   WEFT_CHECK(n > 0, "buffer(0) would not work ahead");
-  return flow_detail::SequenceOperator{[n]<class T>(Sequence<T>&& input) {
+  return flow_detail::Operator{[n]<class T>(Sequence<T>&& input) {
     std::vector<Sequence<T>> inputs;
     inputs.push_back(std::move(input));
     return flow_detail::ahead<T, flow_detail::Merged<T>>(std::move(inputs), n);
@@ -258,7 +259,7 @@ template <class T, class... Ts>
 template <class F>
 [[nodiscard]] auto parallel_map(std::size_t n, F f) {
   WEFT_CHECK(n > 0, "parallel_map(0, f) would never call f");
-  return flow_detail::SequenceOperator{[n, f = std::move(f)]<class T>(Sequence<T>&& input) mutable {
+  return flow_detail::Operator{[n, f = std::move(f)]<class T>(Sequence<T>&& input) mutable {
     using U = flow_detail::ProducedBy<std::invoke_result_t<F&, T>>;
     return flow_detail::ahead<U, flow_detail::MappedInOrder<T, U, F>>(std::move(input), n,
                                                                       std::move(f));
@@ -267,7 +268,7 @@ template <class F>
 template <class F>
 [[nodiscard]] auto parallel_map_any(std::size_t n, F f) {
   WEFT_CHECK(n > 0, "parallel_map_any(0, f) would never call f");
-  return flow_detail::SequenceOperator{[n, f = std::move(f)]<class T>(Sequence<T>&& input) mutable {
+  return flow_detail::Operator{[n, f = std::move(f)]<class T>(Sequence<T>&& input) mutable {
     using U = flow_detail::ProducedBy<std::invoke_result_t<F&, T>>;
     return flow_detail::ahead<U, flow_detail::MappedAny<T, U, F>>(std::move(input), n,
                                                                   std::move(f));

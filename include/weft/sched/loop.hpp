@@ -19,6 +19,7 @@
 #include <weft/base/rng.hpp>
 #include <weft/io/kernel.hpp>
 #include <weft/sched/deadlock.hpp>
+#include <weft/sched/ranked_queue.hpp>
 #include <weft/task/io.hpp>
 #include <weft/task/worker.hpp>
 #include <weft/time/timeline.hpp>
@@ -85,11 +86,32 @@ class Loop final : public Io {
   void interrupt() noexcept override { kernel_->interrupt(); }
 
  private:
+  /// First in, first out, until there is a task with another priority than the rest.
   class LoopWorker final : public Worker {
    public:
     using Worker::budget_;
-    using Worker::ready_;
     using Worker::Worker;
+
+    [[nodiscard]] bool has_tasks() const noexcept { return !ready_.empty() || !ranked_.empty(); }
+    void push(Task& task) noexcept {
+      if (task.priority() != priority::normal && !fetches_) go_by_rank();
+      if (fetches_) {
+        ranked_.push(task);
+      } else {
+        ready_.push(task);
+      }
+    }
+    Task* take() noexcept {
+      Task* const task = ready_.pop();
+      return task != nullptr || !fetches_ ? task : ranked_.pop();
+    }
+
+   private:
+    Task* take_next(std::uint8_t at_least) noexcept override { return ranked_.pop(at_least); }
+    void put_back(Task& task) noexcept override { ranked_.push(task); }
+    void go_by_rank() noexcept;
+
+    RankedQueue ranked_;  // of a worker that fetches
   };
   static constexpr std::uint32_t hops_per_round = 256;
 

@@ -14,6 +14,8 @@
 ///     inbox   tasks that want this worker (SpawnOptions::worker); others empty it when the worker
 ///             is stuck
 ///
+/// Tasks whose priority is not the normal one stand in one queue for all (sched/ranked_queue).
+///
 /// All share an injector, for what comes from other threads and for what a full worker cannot hold.
 /// It is looked at after bounded local work, so nothing starves. Idle workers sleep (sched/idle);
 /// one of them waits for timers and descriptors for all. A monitor notices workers that are stuck
@@ -32,6 +34,7 @@
 #include <weft/sched/idle.hpp>
 #include <weft/sched/injector.hpp>
 #include <weft/sched/pool_stats.hpp>
+#include <weft/sched/ranked_queue.hpp>
 #include <weft/task/io.hpp>
 #include <weft/task/worker.hpp>
 #include <weft/time/timeline.hpp>
@@ -143,6 +146,7 @@ class Pool final : public Io {
   [[nodiscard]] PoolWorker* own_worker() const noexcept;
   [[nodiscard]] bool deliver(Task& task) noexcept;
   void inject(Task& task) noexcept;
+  void rank(Task& task) noexcept;
 
   // A worker's day
   [[nodiscard]] std::size_t worker_count() const noexcept { return started_.load(); }
@@ -171,6 +175,7 @@ class Pool final : public Io {
   const std::size_t regular_;  // workers that are always there
   Timeline timeline_;
   Injector<Task, NextReady> injector_;
+  SharedRanks ranks_;
   Idlers idlers_;
   // Held by whoever is in the kernel's wait(), the poller for as long as it sleeps there. Others
   // only try it.

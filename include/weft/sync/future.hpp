@@ -9,9 +9,9 @@
 ///
 /// async() spawns into the innermost scope that includes the caller (enclosing_scope()), or into
 /// one that is named: under a Shield, say, which does not reach what is spawned outside of it. That
-/// scope joins it; so no future needs to be waited for, and none outlives
-/// what it works on, if that outlives the scope. An error stays with the future: it does not cancel
-/// the siblings, and if nobody holds the future any more it goes to the Io's on_unhandled.
+/// scope joins it: no future needs to be waited for, and none outlives what it works on, if that
+/// outlives the scope. An error stays with the future: it does not cancel the siblings, and if
+/// nobody holds the future any more it goes to the Io's on_unhandled.
 ///
 /// Futures are copied freely: all copies see the same result. A value is moved out of one that is
 /// itself moved (`std::move(f).get()`, `co_await async(f)`, or given to a combination as an
@@ -86,23 +86,6 @@ template <class T>
 inline constexpr bool is_future<Future<T>> = true;
 template <class F>
 concept AnyFuture = is_future<std::remove_cvref_t<F>>;
-
-/// Until a task ends that others keep alive.
-class EndOp {
- public:
-  using Result = void;
-  static constexpr Reason reason{"join"};
-
-  explicit EndOp(Task& task) noexcept : task_(task) {}
-  ObjectId object() const noexcept { return task_.id(); }
-  bool try_now() const noexcept { return task_.done(); }
-  Armed arm(Arm& arm) noexcept { return task_.arm_joiner(arm); }
-  void disarm(Arm& arm) noexcept { task_.disarm_joiner(arm); }
-  void take() const noexcept {}
-
- private:
-  Task& task_;
-};
 
 /// The tasks behind a combination's futures, which it holds itself.
 class Parts {

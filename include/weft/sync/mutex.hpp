@@ -12,7 +12,7 @@
 /// The lock may be held across waits, and be released on another thread than it was taken on: it
 /// belongs to the Guard. Those who wait get it in the order in which they came; it is handed over,
 /// so nobody can snatch it in between, and a waiter to whom it has been handed cannot be cancelled
-/// any more.
+/// any more. Two that are taken in different orders: sync/lock_watch finds them.
 ///
 /// A wait on a condition gives the lock up and takes it again before it returns, also when it ends
 /// by a cancellation. As an operation, for select and timeout, it does only the first half:
@@ -23,6 +23,7 @@
 ///     }
 #pragma once
 
+#include <weft/sync/lock_watch.hpp>
 #include <weft/sync/turnstile.hpp>
 #include <weft/task/scope.hpp>
 
@@ -77,15 +78,18 @@ class Mutex : public Turnstile<Mutex> {
   struct Lock {
     using Result = Guard;
     static constexpr Reason reason{"mutex"};
-    static Guard result(Mutex& mutex, const Request&) noexcept { return Guard(mutex); }
+    static Guard result(Mutex& mutex, const Request&) noexcept { return mutex.taken(); }
   };
   using LockOp = PassOp<Mutex, Lock>;
-  [[nodiscard]] LockOp lock_op() { return {*this, {}}; }
+  [[nodiscard]] LockOp lock_op() {
+    detail::lock_asked(id());
+    return {*this, {}};
+  }
   [[nodiscard]] Guard lock() { return perform(lock_op()); }
   [[nodiscard]] std::optional<Guard> try_lock() {
     Request request;
     if (!try_pass(request)) return std::nullopt;
-    return Guard(*this);
+    return taken();
   }
   [[nodiscard]] bool locked() const noexcept {
     return look([&] { return locked_; });
@@ -95,7 +99,12 @@ class Mutex : public Turnstile<Mutex> {
   friend Turnstile;
   [[nodiscard]] bool may_pass(const Request&) const noexcept { return !locked_; }
   void let_pass(const Request&) noexcept { locked_ = true; }
+  Guard taken() noexcept {
+    detail::lock_taken(id());
+    return Guard(*this);
+  }
   void unlock() noexcept {
+    detail::lock_released(id());
     change([&] { locked_ = false; });
   }
 

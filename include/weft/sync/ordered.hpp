@@ -158,10 +158,8 @@ class Ordered : public Turnstile<Ordered<T>> {
               } else {
                 outcome.emplace(Outcome<T>::success(co_await f()));
               }
-            } catch (const Cancelled& c) {
-              outcome.emplace(Outcome<T>::cancel(c.reason()));
             } catch (...) {
-              outcome.emplace(Outcome<T>::failure(std::current_exception()));
+              outcome.emplace(Outcome<T>::caught());
             }
             place.put(std::move(*outcome));
           },

@@ -1,8 +1,9 @@
 /// Keeping a pace: RateLimiter, Ticker.
 ///
 ///     weft::RateLimiter limit(100, 1s, 10);      // 100 a second, at most 10 at once
-///     limit.acquire();                           // waits for its turn; co_await
-///     limit.acquire_op() if (!limit.try_acquire()) refuse();
+///     limit.acquire();                           // waits for its turn
+///     co_await limit.acquire_op();               // the same in a coroutine
+///     if (!limit.try_acquire()) refuse();
 ///
 ///     weft::Ticker every(100ms);
 ///     for (;;) {

@@ -9,6 +9,7 @@
 /// are not starved; readers that stand one behind the other pass together.
 #pragma once
 
+#include <weft/sync/lock_watch.hpp>
 #include <weft/sync/turnstile.hpp>
 
 #include <cstddef>
@@ -57,10 +58,12 @@ class SharedMutex : public Turnstile<SharedMutex> {
   struct Lock {
     using Result = BasicGuard<shared>;
     static constexpr Reason reason{shared ? "mutex, shared" : "mutex"};
-    static Result result(SharedMutex& mutex, const Request&) noexcept { return Result(mutex); }
+    static Result result(SharedMutex& mutex, const Request&) noexcept {
+      return mutex.taken<shared>();
+    }
   };
-  [[nodiscard]] auto lock_op() { return PassOp<SharedMutex, Lock<false>>(*this, {false}); }
-  [[nodiscard]] auto lock_shared_op() { return PassOp<SharedMutex, Lock<true>>(*this, {true}); }
+  [[nodiscard]] auto lock_op() { return ask<false>(); }
+  [[nodiscard]] auto lock_shared_op() { return ask<true>(); }
   [[nodiscard]] Guard lock() { return perform(lock_op()); }
   [[nodiscard]] SharedGuard lock_shared() { return perform(lock_shared_op()); }
   [[nodiscard]] std::optional<Guard> try_lock() { return try_to<false>(); }
@@ -78,7 +81,18 @@ class SharedMutex : public Turnstile<SharedMutex> {
       writing_ = true;
     }
   }
+  template <bool shared>
+  PassOp<SharedMutex, Lock<shared>> ask() {
+    detail::lock_asked(id(), shared);
+    return {*this, {shared}};
+  }
+  template <bool shared>
+  BasicGuard<shared> taken() noexcept {
+    detail::lock_taken(id());
+    return BasicGuard<shared>(*this);
+  }
   void unlock(bool shared) noexcept {
+    detail::lock_released(id());
     change([&] {
       if (shared) {
         --readers_;
@@ -91,7 +105,7 @@ class SharedMutex : public Turnstile<SharedMutex> {
   std::optional<BasicGuard<shared>> try_to() {
     Request request{shared};
     if (!try_pass(request)) return std::nullopt;
-    return BasicGuard<shared>(*this);
+    return taken<shared>();
   }
 
   std::size_t readers_ = 0;

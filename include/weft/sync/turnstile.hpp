@@ -54,6 +54,8 @@ class Turnstile {
   Turnstile() = default;
   ~Turnstile() = default;
 
+  [[nodiscard]] ObjectId id() const noexcept { return id_; }
+
   /// Calls f under the lock, then lets those pass who may.
   template <class F>
   decltype(auto) change(F&& f) {

@@ -50,26 +50,23 @@ auto co_new_task(F f, SpawnOptions options = {}) {
 }
 
 /// Waits for a task's end, however it came. Nothing: there was no such task, or not any more.
-class WaitTaskOp {
+class WaitTaskOp : public detail::EndOp {
  public:
   using Result = std::optional<Outcome<void>>;
   static constexpr Reason reason{"wait for task"};
 
-  explicit WaitTaskOp(std::uint64_t tid) noexcept : tid_(tid) {}
+  explicit WaitTaskOp(std::uint64_t tid) noexcept : EndOp(nullptr), tid_(tid) {}
   WaitTaskOp(WaitTaskOp&& other) noexcept
-      : tid_(other.tid_), task_(std::exchange(other.task_, nullptr)) {}
+      : EndOp(std::exchange(other.task_, nullptr)), tid_(other.tid_) {}
   WaitTaskOp& operator=(WaitTaskOp&&) = delete;
   ~WaitTaskOp();
 
-  ObjectId object() const noexcept { return task_->id(); }
+  /// Looks for the task, and holds it.
   bool try_now();
-  Armed arm(Arm& arm) noexcept { return task_->arm_joiner(arm); }
-  void disarm(Arm& arm) noexcept { task_->disarm_joiner(arm); }
   Result take() const;
 
  private:
   std::uint64_t tid_;
-  Task* task_ = nullptr;  // we hold a reference
 };
 [[nodiscard]] inline WaitTaskOp wait_task_op(std::uint64_t tid) noexcept {
   return WaitTaskOp(tid);

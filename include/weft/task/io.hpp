@@ -31,6 +31,11 @@ struct IoOptions {
   std::function<void(const Task&, const std::exception_ptr&)> on_unhandled{};
 };
 
+namespace detail {
+/// What Ios made from now on have for an observer.
+inline std::atomic<Observer*> default_observer{nullptr};
+}  // namespace detail
+
 class Io : public ListNode<Io> {
  public:
   Io(const Io&) = delete;
@@ -148,7 +153,7 @@ class Io : public ListNode<Io> {
  private:
   const std::uint16_t number_;
   IoOptions options_;
-  Observer* observer_ = nullptr;
+  Observer* observer_ = detail::default_observer.load();
   std::atomic<std::uint64_t> last_tid_{0};
   Atomic<std::uint32_t> visitors_{0};
   stack::StackPool stacks_;

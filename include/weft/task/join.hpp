@@ -92,28 +92,40 @@ class TaskRef {
   TaskOf<T>* task_ = nullptr;
 };
 
-enum class JoinMode : std::uint8_t { take, look, wait };
-
-template <class T, JoinMode mode>
-class JoinOp {
+/// Until a task ends, which somebody keeps alive.
+class EndOp {
  public:
-  using Result = std::conditional_t<
-      mode == JoinMode::take, Outcome<T>,
-      std::conditional_t<mode == JoinMode::look, std::reference_wrapper<const Outcome<T>>, void>>;
+  using Result = void;
   static constexpr Reason reason{"join"};
 
-  explicit JoinOp(TaskRef<T> task) : task_(std::move(task)) {}
+  explicit EndOp(Task* task) noexcept : task_(task) {}
   ObjectId object() const noexcept { return task_->id(); }
   bool try_now() const noexcept { return task_->done(); }
   Armed arm(Arm& arm) noexcept { return task_->arm_joiner(arm); }
   void disarm(Arm& arm) noexcept { task_->disarm_joiner(arm); }
+  void take() const noexcept {}
+
+ protected:
+  Task* task_;
+};
+
+enum class JoinMode : std::uint8_t { take, look, wait };
+
+template <class T, JoinMode mode>
+class JoinOp : public EndOp {
+ public:
+  using Result = std::conditional_t<
+      mode == JoinMode::take, Outcome<T>,
+      std::conditional_t<mode == JoinMode::look, std::reference_wrapper<const Outcome<T>>, void>>;
+
+  explicit JoinOp(TaskRef<T> task) : EndOp(task.get()), held_(std::move(task)) {}
   Result take() {
-    if constexpr (mode == JoinMode::take) return task_->take_outcome();
-    if constexpr (mode == JoinMode::look) return std::cref(task_->outcome());
+    if constexpr (mode == JoinMode::take) return held_->take_outcome();
+    if constexpr (mode == JoinMode::look) return std::cref(held_->outcome());
   }
 
  private:
-  TaskRef<T> task_;
+  TaskRef<T> held_;
 };
 
 /// What both kinds of handle offer.

@@ -50,6 +50,12 @@ class Observer {
   ~Observer() = default;
 };
 
+namespace priority {
+inline constexpr std::uint8_t background = 64;
+inline constexpr std::uint8_t normal = 128;
+inline constexpr std::uint8_t urgent = 192;
+}  // namespace priority
+
 struct SpawnOptions {
   /// Shown in dumps, reports and gdb; empty: "task".
   std::string_view name{};
@@ -61,6 +67,11 @@ struct SpawnOptions {
   /// On a pool: the worker to run on (counted from 1, modulo the number of workers), as long as it
   /// is not stuck or overrun. 0: whichever comes first.
   std::uint16_t worker = 0;
+  /// Those that are ready go by priority, 0 to 255, the highest first; those of the same take
+  /// turns. Strictly so on a loop. On a pool each worker that is free takes the most urgent; what
+  /// is less than normal runs when it has nothing else, and `worker` is not heeded for what is not
+  /// normal.
+  std::uint8_t priority = priority::normal;
   /// A failure concerns only those who hold a handle, whatever its scope does about failures.
   bool isolated = false;
 };
@@ -98,7 +109,8 @@ class Task : public Wait, public CancelNode {
   [[nodiscard]] SpawnOptions fork_options() const noexcept {
     return {.name = name_ == nullptr ? std::string_view{} : name_,
             .stack_size = stack_size_,
-            .keep_float_control = keep_float_control_};
+            .keep_float_control = keep_float_control_,
+            .priority = priority_};
   }
 
   void retain() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }  // relaxed: we hold one
@@ -165,8 +177,9 @@ class Task : public Wait, public CancelNode {
   }
   /// For whoever holds it while it is ready: the next in some list.
   [[nodiscard]] Task*& next_ready() noexcept { return next_ready_; }
-  /// The worker it would like to run on, counted from 1; 0: any.
   [[nodiscard]] bool isolated() const noexcept { return isolated_; }
+  [[nodiscard]] std::uint8_t priority() const noexcept { return priority_; }
+  /// The worker it would like to run on, counted from 1; 0: any.
   [[nodiscard]] std::uint16_t wanted_worker() const noexcept { return wanted_worker_; }
   /// Enters the tree under `scope` and hands itself to the Io.
   void start(Scope& scope);
@@ -212,6 +225,7 @@ class Task : public Wait, public CancelNode {
   const bool keep_float_control_;
   const bool isolated_;
   const std::uint16_t wanted_worker_;
+  const std::uint8_t priority_;
 
   // The running task's, or its worker's while it is off its stack.
   CancelNode* active_ = this;

@@ -60,10 +60,8 @@ Coro<Outcome<T>> within_coro(ScopeOptions options, F body) {
     } else {
       outcome.emplace(Outcome<T>::success(co_await body(within.scope())));
     }
-  } catch (const Cancelled& c) {
-    outcome.emplace(Outcome<T>::cancel(c.reason()));
   } catch (...) {
-    outcome.emplace(Outcome<T>::failure(std::current_exception()));
+    outcome.emplace(Outcome<T>::caught());
   }
   within.body_ended(*outcome);
   if (within.scope().size() > 0) {

@@ -13,10 +13,11 @@
 /// destructor. Those may do the same, and then somebody waits for what lies beneath it on the
 /// stack.)
 ///
-/// A worker has ready tasks of its own, which nobody else sees. One that shares its tasks with
-/// other workers (a pool's) keeps them elsewhere instead, and fetches one when it needs one: a task
-/// that has been fetched is run next, whatever it is. There a task that yields may be taken by
-/// somebody else as soon as it is queued, so it is queued only when it is off its stack.
+/// A worker has ready tasks of its own, which nobody else sees, and runs them as they come. One
+/// that shares its tasks with others (a pool's), or has another order, keeps them elsewhere
+/// instead, and fetches one when it needs one: a task that has been fetched is run next, whatever
+/// it is. There a task that yields may be taken by somebody else as soon as it is queued, so it is
+/// queued only when it is off its stack.
 #pragma once
 
 #include <weft/base/atomic.hpp>
@@ -116,19 +117,19 @@ class Worker : public Current {
   virtual void forked() noexcept {}
 
  protected:
-  Worker(Io& io, bool shares) noexcept : shares_(shares), io_(io) { blocks = &blocks_; }
+  Worker(Io& io, bool fetches) noexcept : fetches_(fetches), io_(io) { blocks = &blocks_; }
 
-  /// Of a worker that shares: the task to run next, null if there is none; and where a task goes
-  /// that has had its turn.
-  virtual Task* take_shared() noexcept { return nullptr; }
-  virtual void put_shared(Task& /*task*/) noexcept {}
+  /// Of a worker that fetches: the task to run next, null if there is none (of that priority, or
+  /// above); and where a task goes that has had its turn.
+  virtual Task* take_next(std::uint8_t /*at_least*/) noexcept { return nullptr; }
+  virtual void put_back(Task& /*task*/) noexcept {}
 
   /// Tasks begun: a sign of life, for others to read.
   [[nodiscard]] std::uint64_t turns_begun() const noexcept {
     return turns_begun_.load(std::memory_order_relaxed);  // relaxed: a report
   }
 
-  const bool shares_;
+  bool fetches_;  // never changed while a task is about to leave
   ReadyQueue ready_;
   std::uint32_t budget_ = 0;  // direct hops left until a task must come home
 
@@ -149,8 +150,8 @@ class Worker : public Current {
   void coroutine_left(Task& task) noexcept;
   void leave_fiber(Task& task, After after);
   [[nodiscard]] Task* next_to_hop_to() noexcept;
-  void fetch() noexcept;
-  void yield_shared(Task& task);
+  void fetch(std::uint8_t at_least = 0) noexcept;
+  void yield_fetching(Task& task);
   void requeue(Task& task) noexcept;
   void settle();
   void end(Task& task) noexcept;
@@ -202,15 +203,15 @@ inline stack::Strand& Worker::strand_of(Task& task) noexcept {
 
 /// The ready task a leaving fiber may switch to directly; null: it must go home.
 inline Task* Worker::next_to_hop_to() noexcept {
-  if (shares_ && budget_ > 0) fetch();
+  if (fetches_ && budget_ > 0) fetch();
   Task* next = ready_.front();
   return budget_ == 0 || next == nullptr || !on_hand(*next) ? nullptr : next;
 }
 
 inline void Worker::requeue(Task& task) noexcept {
   task.to_state(TaskState::ready);
-  if (shares_) {
-    put_shared(task);
+  if (fetches_) {
+    put_back(task);
   } else {
     ready_.push(task);
   }
@@ -220,8 +221,8 @@ inline void Worker::requeue(Task& task) noexcept {
 // of predicting, since it came by another fiber's call.
 inline void Worker::yield_fiber(Task& task) {
   task.publish_forks();
-  if (shares_) {
-    yield_shared(task);
+  if (fetches_) {
+    yield_fetching(task);
     return;
   }
   Task* next = next_to_hop_to();

@@ -1,0 +1,255 @@
+#include <weft/sync/lock_watch.hpp>
+
+#include <weft/stack/backtrace.hpp>
+#include <weft/task/task.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace weft {
+
+namespace {
+
+constexpr std::size_t frames_kept = 16;
+constexpr std::size_t frames_shown = 4;
+
+struct Site {
+  std::array<void*, frames_kept> frames{};
+  std::size_t count = 0;
+
+  static Site here() noexcept {
+    Site site;
+    site.count = stack::capture_backtrace(site.frames);
+    return site;
+  }
+  [[nodiscard]] std::string text(const char* indent) const {
+    return detail::describe_site(std::span(frames).first(count), indent);
+  }
+};
+
+/// Who may hold locks: a task, or a plain thread.
+struct Holder {
+  const Task* task = nullptr;
+  std::thread::id thread{};
+
+  static Holder me() noexcept {
+    const Task* task = this_task();
+    return task != nullptr ? Holder{.task = task, .thread = {}}
+                           : Holder{.task = nullptr, .thread = std::this_thread::get_id()};
+  }
+  auto operator<=>(const Holder&) const = default;
+  [[nodiscard]] std::string name() const {
+    if (task == nullptr) return "a plain thread";
+    return "task '" + std::string(task->name()) + "' (tid " + std::to_string(task->tid()) + ")";
+  }
+};
+
+struct Held {
+  ObjectId lock;
+  Site taken;
+};
+
+/// `from` was held by somebody who asked for another lock.
+struct Edge {
+  std::string who;
+  Site taken;
+  Site asked;
+};
+
+std::string name_of(ObjectId lock) {
+  return "mutex #" + std::to_string(static_cast<std::uint64_t>(lock));
+}
+
+class Watch {
+ public:
+  void report_to(std::function<void(const std::string&)> report) {
+    std::lock_guard guard(mutex_);
+    report_ = std::move(report);
+  }
+  void report(const std::string& text) noexcept {
+    std::function<void(const std::string&)> to;
+    {
+      std::lock_guard guard(mutex_);
+      to = report_;
+    }
+    if (to) {
+      to(text);
+    } else {
+      std::fputs(text.c_str(), stderr);
+    }
+  }
+
+  void asked(ObjectId lock, bool shared) {
+    const Holder me = Holder::me();
+    std::string text;
+    {
+      std::lock_guard guard(mutex_);
+      Site& site = asked_[{me, lock}];
+      site = Site::here();
+      for (const Held& held : held_[me]) {
+        if (held.lock == lock && shared) continue;  // reading twice: only with a writer in between
+        if (order_[held.lock].contains(lock)) continue;
+        order_[held.lock].emplace(lock, Edge{me.name(), held.taken, site});
+        std::vector<ObjectId> circle{held.lock};
+        std::set<ObjectId> seen;
+        if (text.empty() && leads_back(lock, held.lock, circle, seen)) text = describe(circle);
+      }
+    }
+    if (!text.empty()) report(text);
+  }
+  void taken(ObjectId lock) {
+    const Holder me = Holder::me();
+    std::lock_guard guard(mutex_);
+    const auto asked = asked_.find({me, lock});
+    held_[me].push_back({lock, asked == asked_.end() ? Site::here() : asked->second});
+    if (asked != asked_.end()) asked_.erase(asked);
+  }
+  void released(ObjectId lock) {
+    std::lock_guard guard(mutex_);
+    if (drop(held_.find(Holder::me()), lock)) return;
+    for (auto it = held_.begin(); it != held_.end(); ++it) {  // its guard was handed on
+      if (drop(it, lock)) return;
+    }
+  }
+  void forget() {
+    std::lock_guard guard(mutex_);
+    asked_.clear();
+    held_.clear();
+    order_.clear();
+    report_ = {};
+  }
+
+ private:
+  using HeldBy = std::map<Holder, std::vector<Held>>;
+
+  bool drop(HeldBy::iterator holder, ObjectId lock) {
+    if (holder == held_.end()) return false;
+    auto& locks = holder->second;
+    const auto it = std::ranges::find(locks, lock, &Held::lock);
+    if (it == locks.end()) return false;
+    locks.erase(it);
+    if (locks.empty()) held_.erase(holder);
+    return true;
+  }
+
+  // A way from `from` to `to` along the order seen so far; appended to `path`.
+  bool leads_back(ObjectId from, ObjectId to, std::vector<ObjectId>& path,
+                  std::set<ObjectId>& seen) const {
+    path.push_back(from);
+    if (from == to) return true;
+    if (seen.insert(from).second) {
+      if (const auto next = order_.find(from); next != order_.end()) {
+        for (const auto& [lock, edge] : next->second) {
+          if (leads_back(lock, to, path, seen)) return true;
+        }
+      }
+    }
+    path.pop_back();
+    return false;
+  }
+
+  [[nodiscard]] std::string describe(const std::vector<ObjectId>& circle) const {
+    std::string text =
+        "weft: lock order: these locks are taken in a circle, and will deadlock some day\n";
+    for (std::size_t i = 0; i + 1 < circle.size(); ++i) {
+      const Edge& edge = order_.at(circle[i]).at(circle[i + 1]);
+      const bool now = i == 0;
+      text += "  " + edge.who + (now ? " holds " : " held ") + name_of(circle[i]) + ", taken at\n" +
+              edge.taken.text("      ") + "    and " + (now ? "asks" : "asked") + " for " +
+              name_of(circle[i + 1]) + " at\n" + edge.asked.text("      ");
+    }
+    return text;
+  }
+
+  std::mutex mutex_;
+  std::map<std::pair<Holder, ObjectId>, Site> asked_;  // and not taken yet
+  HeldBy held_;
+  std::map<ObjectId, std::map<ObjectId, Edge>> order_;
+  std::function<void(const std::string&)> report_;
+};
+
+Watch& watch() {
+  static Watch& one = *new Watch;  // never destroyed: locks may be used to the very end
+  return one;
+}
+
+[[maybe_unused]] const bool asked_for_by_environment = [] {
+  const char* value = std::getenv("WEFT_CHECK_LOCKS");
+  if (value == nullptr || std::string_view(value) != "1") return false;
+  check_locks();
+  return true;
+}();
+
+// What is between the program's own code and the look at the stack.
+bool of_a_lock(std::string_view frame) {
+  static constexpr std::string_view parts[] = {
+      "weft::(anonymous namespace)::",
+      "weft::detail::note_lock",
+      "weft::stack::capture_backtrace",
+      "weft::Mutex::",
+      "weft::SharedMutex::",
+      "weft::PassOp<",
+      "weft::perform",
+      "weft::Awaiter",
+      "std::lock_guard<",
+      "std::mutex::",
+      "std::unique_lock<",
+      "std::scoped_lock<",
+      "std::shared_",
+      "pthread_",
+      "__gthread",
+      "(anonymous namespace)::note",
+  };
+  return std::ranges::any_of(parts, [&](std::string_view part) { return frame.starts_with(part); });
+}
+
+}  // namespace
+
+void check_locks(std::function<void(const std::string&)> report) {
+  watch().report_to(std::move(report));
+  detail::locks_checked.store(true);
+}
+
+void stop_checking_locks() noexcept {
+  detail::locks_checked.store(false);
+  watch().forget();
+}
+
+namespace detail {
+
+void note_lock_asked(ObjectId lock, bool shared) noexcept {
+  watch().asked(lock, shared);
+}
+void note_lock_taken(ObjectId lock) noexcept {
+  watch().taken(lock);
+}
+void note_lock_released(ObjectId lock) noexcept {
+  watch().released(lock);
+}
+void report_locks(const std::string& text) noexcept {
+  watch().report(text);
+}
+
+std::string describe_site(std::span<void* const> frames, const char* indent) {
+  std::string text;
+  std::size_t shown = 0;
+  for (void* pc : frames) {
+    const std::string frame = stack::describe_address(pc);
+    if (shown == 0 && of_a_lock(frame)) continue;
+    text += indent + frame + "\n";
+    if (++shown == frames_shown) break;
+  }
+  return text.empty() ? std::string(indent) + "(unknown)\n" : text;
+}
+
+}  // namespace detail
+}  // namespace weft
