@@ -25,11 +25,13 @@
 #include <weft/sched/inline.hpp>
 #include <weft/sched/loop.hpp>
 #include <weft/sched/pool.hpp>
+#include <weft/sync/atomic.hpp>
 #include <weft/sync/broadcast.hpp>
 #include <weft/sync/channel.hpp>
 #include <weft/sync/ends.hpp>
 #include <weft/sync/event.hpp>
 #include <weft/sync/future.hpp>
+#include <weft/sync/lock_watch.hpp>
 #include <weft/sync/mutex.hpp>
 #include <weft/sync/once.hpp>
 #include <weft/sync/ordered.hpp>
@@ -52,3 +54,4 @@
 #include <weft/wait/named.hpp>
 #include <weft/wait/park.hpp>
 #include <weft/wait/perform.hpp>
+#include <weft/wait/point.hpp>

@@ -151,6 +151,7 @@ void Source::leave_kernel_and_waiters() noexcept {
 }
 
 void Source::close() noexcept {
+  detail::point({.object = id_, .what = "close", .outside = true});
   if (!enter()) return;  // keeps the number open until we leave
   const std::uint32_t before = users_.fetch_or(closed_bit);
   if ((before & closed_bit) == 0) leave_kernel_and_waiters();

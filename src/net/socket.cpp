@@ -59,6 +59,7 @@ void Socket::get_option_bytes(int level, int name, void* value, std::size_t size
 }
 
 void Socket::shutdown(Half half) const {
+  detail::point({.what = "shutdown", .outside = true});
   const int how = half == Half::read ? SHUT_RD : half == Half::write ? SHUT_WR : SHUT_RDWR;
   const SysResult result =
       with_number([&](World& world, int number) { return world.shutdown(number, how); });

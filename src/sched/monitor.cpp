@@ -117,7 +117,9 @@ void Monitor::look_at(std::size_t index, Instant now) {
     return;  // the machine has other things to do
   ++stuck_;
   worker.stuck.store(true);
-  if (worker.hot() || worker.anything_to_steal()) pool_.idlers_.wake_one();
+  if (worker.hot() || worker.anything_to_steal() || pool_.ranks_.highest() != RankedQueue::none) {
+    pool_.idlers_.wake_one();
+  }
   const bool due = report_after_ > Duration::zero() && stuck_for >= report_after_;
   if (due && !seen.reported && now >= next_report_) {
     seen.reported = true;

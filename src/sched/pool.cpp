@@ -238,7 +238,8 @@ void Pool::work(PoolWorker& worker) {
     if (Task* task = injector_.pop()) worker.put_first(*task);
     if (worker.idler.searching && worker.has_tasks()) stop_searching(worker);
     if (worker.run_tasks()) {
-      if (worker.anything_to_steal()) idlers_.wake_one();  // it has more than it gets done
+      // It has more than it gets done.
+      if (worker.anything_to_steal() || ranks_.highest() != RankedQueue::none) idlers_.wake_one();
       continue;
     }
     if (stopping_.load() || monitor_->may_retire(worker)) break;

@@ -44,7 +44,7 @@ void PoolWorker::put_back(Task& task) noexcept {
   if (task.priority() == priority::normal) {
     push(queue_, task);
   } else {
-    pool_.ranks_.push(task);
+    pool_.rank(task);
   }
 }
 

@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
-#include <set>
 #include <span>
 #include <string_view>
 #include <thread>
@@ -38,23 +37,26 @@ struct Site {
 
 /// Who may hold locks: a task, or a plain thread.
 struct Holder {
-  const Task* task = nullptr;
+  ObjectId task = ObjectId::none;  // its address may be another's soon
   std::thread::id thread{};
 
   static Holder me() noexcept {
     const Task* task = this_task();
-    return task != nullptr ? Holder{.task = task, .thread = {}}
-                           : Holder{.task = nullptr, .thread = std::this_thread::get_id()};
+    return task != nullptr ? Holder{.task = task->id(), .thread = {}}
+                           : Holder{.task = ObjectId::none, .thread = std::this_thread::get_id()};
   }
   auto operator<=>(const Holder&) const = default;
-  [[nodiscard]] std::string name() const {
-    if (task == nullptr) return "a plain thread";
-    return "task '" + std::string(task->name()) + "' (tid " + std::to_string(task->tid()) + ")";
-  }
 };
+
+std::string my_name() {
+  const Task* task = this_task();
+  if (task == nullptr) return "a plain thread";
+  return "task '" + std::string(task->name()) + "' (tid " + std::to_string(task->tid()) + ")";
+}
 
 struct Held {
   ObjectId lock;
+  bool shared;
   Site taken;
 };
 
@@ -96,21 +98,22 @@ class Watch {
       Site& site = asked_[{me, lock}];
       site = Site::here();
       for (const Held& held : held_[me]) {
-        if (held.lock == lock && shared) continue;  // reading twice: only with a writer in between
+        if (held.lock == lock && shared && held.shared) continue;  // only with a writer in between
         if (order_[held.lock].contains(lock)) continue;
-        order_[held.lock].emplace(lock, Edge{me.name(), held.taken, site});
-        std::vector<ObjectId> circle{held.lock};
-        std::set<ObjectId> seen;
-        if (text.empty() && leads_back(lock, held.lock, circle, seen)) text = describe(circle);
+        order_[held.lock].emplace(lock, Edge{my_name(), held.taken, site});
+        std::vector<ObjectId> circle = way(lock, held.lock);
+        if (circle.empty() || !text.empty()) continue;
+        circle.insert(circle.begin(), held.lock);
+        text = describe(circle);
       }
     }
     if (!text.empty()) report(text);
   }
-  void taken(ObjectId lock) {
+  void taken(ObjectId lock, bool shared) {
     const Holder me = Holder::me();
     std::lock_guard guard(mutex_);
     const auto asked = asked_.find({me, lock});
-    held_[me].push_back({lock, asked == asked_.end() ? Site::here() : asked->second});
+    held_[me].push_back({lock, shared, asked == asked_.end() ? Site::here() : asked->second});
     if (asked != asked_.end()) asked_.erase(asked);
   }
   void released(ObjectId lock) {
@@ -141,20 +144,25 @@ class Watch {
     return true;
   }
 
-  // A way from `from` to `to` along the order seen so far; appended to `path`.
-  bool leads_back(ObjectId from, ObjectId to, std::vector<ObjectId>& path,
-                  std::set<ObjectId>& seen) const {
-    path.push_back(from);
-    if (from == to) return true;
-    if (seen.insert(from).second) {
-      if (const auto next = order_.find(from); next != order_.end()) {
-        for (const auto& [lock, edge] : next->second) {
-          if (leads_back(lock, to, path, seen)) return true;
-        }
+  // A way from `from` to `to` along the order seen so far; empty if there is none. Not recursive: a
+  // list that is locked hand over hand is a long way, and fibers' stacks are small.
+  [[nodiscard]] std::vector<ObjectId> way(ObjectId from, ObjectId to) const {
+    std::map<ObjectId, ObjectId> came_from{{from, from}};
+    std::vector<ObjectId> open{from};
+    while (!open.empty() && !came_from.contains(to)) {
+      const ObjectId here = open.back();
+      open.pop_back();
+      const auto next = order_.find(here);
+      if (next == order_.end()) continue;
+      for (const auto& [lock, edge] : next->second) {
+        if (came_from.emplace(lock, here).second) open.push_back(lock);
       }
     }
-    path.pop_back();
-    return false;
+    if (!came_from.contains(to)) return {};
+    std::vector<ObjectId> path{to};
+    while (path.back() != from) path.push_back(came_from.at(path.back()));
+    std::ranges::reverse(path);
+    return path;
   }
 
   [[nodiscard]] std::string describe(const std::vector<ObjectId>& circle) const {
@@ -229,8 +237,8 @@ namespace detail {
 void note_lock_asked(ObjectId lock, bool shared) noexcept {
   watch().asked(lock, shared);
 }
-void note_lock_taken(ObjectId lock) noexcept {
-  watch().taken(lock);
+void note_lock_taken(ObjectId lock, bool shared) noexcept {
+  watch().taken(lock, shared);
 }
 void note_lock_released(ObjectId lock) noexcept {
   watch().released(lock);

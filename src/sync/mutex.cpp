@@ -21,6 +21,7 @@ Coro<void> Condition::co_wait(Mutex::Guard& guard) {
 }
 
 void Condition::notify(bool all) noexcept {
+  detail::point(id_, Access::write, "notify");
   WakeList wakes;
   std::lock_guard guard(lock_);
   while (Arm* arm = line_.pop_front()) {

@@ -107,6 +107,19 @@ int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
   if (result == 0) weft::note_taken(mutex);
   return result;
 }
+int pthread_mutex_timedlock(pthread_mutex_t* mutex, const timespec* until) noexcept {
+  static auto* const real = weft::next(&pthread_mutex_timedlock, "pthread_mutex_timedlock");
+  const int result = real(mutex, until);
+  if (result == 0) weft::note_taken(mutex);
+  return result;
+}
+int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock,
+                            const timespec* until) noexcept {
+  static auto* const real = weft::next(&pthread_mutex_clocklock, "pthread_mutex_clocklock");
+  const int result = real(mutex, clock, until);
+  if (result == 0) weft::note_taken(mutex);
+  return result;
+}
 int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
   static auto* const real = weft::next(&pthread_mutex_unlock, "pthread_mutex_unlock");
   weft::note_released(mutex);
@@ -120,6 +133,18 @@ int pthread_rwlock_rdlock(pthread_rwlock_t* lock) noexcept {
 }
 int pthread_rwlock_wrlock(pthread_rwlock_t* lock) noexcept {
   static auto* const real = weft::next(&pthread_rwlock_wrlock, "pthread_rwlock_wrlock");
+  const int result = real(lock);
+  if (result == 0) weft::note_taken(lock);
+  return result;
+}
+int pthread_rwlock_tryrdlock(pthread_rwlock_t* lock) noexcept {
+  static auto* const real = weft::next(&pthread_rwlock_tryrdlock, "pthread_rwlock_tryrdlock");
+  const int result = real(lock);
+  if (result == 0) weft::note_taken(lock);
+  return result;
+}
+int pthread_rwlock_trywrlock(pthread_rwlock_t* lock) noexcept {
+  static auto* const real = weft::next(&pthread_rwlock_trywrlock, "pthread_rwlock_trywrlock");
   const int result = real(lock);
   if (result == 0) weft::note_taken(lock);
   return result;

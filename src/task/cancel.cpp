@@ -1,5 +1,7 @@
 #include <weft/task/cancel.hpp>
 
+#include <weft/wait/point.hpp>
+
 namespace weft {
 
 void CancelNode::link_locked(CancelNode& child, CancelNode& parent) noexcept {
@@ -77,6 +79,7 @@ bool CancelNode::mark_tree(CancelReason reason, WakeList& wakes) noexcept {
 }
 
 void CancelNode::cancel_children(CancelReason reason) noexcept {
+  detail::point({.what = "cancel"});
   WakeList wakes;
   std::lock_guard guard(lock_);
   for (CancelNode* c = children_.front(); c != nullptr; c = children_.next(*c)) {
@@ -85,6 +88,7 @@ void CancelNode::cancel_children(CancelReason reason) noexcept {
 }
 
 bool CancelNode::cancel_tree(CancelReason reason) noexcept {
+  detail::point({.what = "cancel"});
   WakeList wakes;
   return mark_tree(reason, wakes);
 }

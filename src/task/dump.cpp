@@ -113,8 +113,8 @@ class Dumper {
     }
   }
 
-  static std::string number(ObjectId id) {
-    return "#" + std::to_string(static_cast<std::uint64_t>(id));
+  [[nodiscard]] std::string number(ObjectId id) const {
+    return "#" + std::to_string(io_.number_of(id));
   }
   static const char* kind_of(const Task& task) {
     switch (task.flow()) {
@@ -131,7 +131,7 @@ class Dumper {
     const CancelReason reason = node.cancel_reason();
     return reason == CancelReason::none ? "" : std::string(", cancelled: ") + to_string(reason);
   }
-  static std::string what_it_waits_for(const Task& task) {
+  [[nodiscard]] std::string what_it_waits_for(const Task& task) const {
     std::string text;
     for (std::size_t i = 0; i < task.arm_count(); ++i) {
       const Arm& arm = task.arms()[i];

@@ -166,6 +166,11 @@ void Scope::arm_deadline(Instant own) noexcept {
 // Children
 
 std::size_t Scope::size() const noexcept {
+  detail::point({.access = Access::read, .what = "size", .address = this});
+  return children();
+}
+
+std::size_t Scope::children() const noexcept {
   std::lock_guard guard(lock());
   return children_;
 }
@@ -242,7 +247,7 @@ void Scope::EmptyOp::disarm(Arm& arm) noexcept {
 // Children hear of a cancellation through the tree; the wait for their end must itself not be cut
 // short.
 void Scope::wait_for_children() {
-  if (size() == 0) return;
+  if (children() == 0) return;
   Shield shield;
   perform(empty_op());
 }

@@ -118,6 +118,9 @@ void Task::finish() noexcept {
   // Users' destructors run here, in the task itself, and before the scope is told.
   drop_locals(std::exchange(locals_, nullptr));
   if (!has_handles()) discard_value();
+  // A failure concerns its siblings too: to a simulation that is anything.
+  const bool failed = detail::simulated() && error() != nullptr;
+  detail::point(failed ? ObjectId::none : id(), Access::write, "end");
   to_state(TaskState::complete);
   auto& scope = static_cast<Scope&>(*parent());
   if (const std::exception_ptr failure = error()) scope.child_failed(*this, failure);

@@ -355,6 +355,10 @@ void yield_elsewhere() {
              "weft::yield() in a coroutine cannot give up its turn; use co_await next_turn()");
 }
 
+bool detail::yield_to_simulation(const Task& task) noexcept {
+  return point({.object = task.id(), .access = Access::read, .what = "yield", .yields = true});
+}
+
 bool next_turn::await_ready() const {
   const Task& task = *this_task();
   task.throw_if_cancelled();

@@ -1,5 +1,7 @@
 #include <weft/time/timeline.hpp>
 
+#include <weft/base/check.hpp>
+
 #include <bit>
 #include <mutex>
 
@@ -20,6 +22,12 @@ Instant Timeline::to_instant(std::uint64_t ticks) noexcept {
 }
 
 Timeline::Timeline(Instant start) noexcept : elapsed_(ticks(start)) {}
+
+void Timeline::restart(Instant start) noexcept {
+  std::lock_guard guard(lock_);
+  WEFT_CHECK(size_ == 0, "a timeline begins anew while timers are armed");
+  elapsed_ = ticks(start);
+}
 
 void Timeline::place(TimerNode& timer) noexcept {
   const std::uint64_t when = ticks(timer.deadline);

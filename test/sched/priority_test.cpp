@@ -164,6 +164,29 @@ TEST(Priority, T23_NothingIsLostAmongManyWorkers) {
   }
 }
 
+// One worker computes; the other, asleep, is woken for what has yielded there.
+TEST(Priority, T23_WhatYieldedIsNotLeftBehind) {
+  for (const std::uint8_t priority : {priority::background, priority::normal, priority::urgent}) {
+    Pool pool({.workers = 2});
+    std::atomic<bool> back{false};
+    pool.run([&] {
+      Scope scope;
+      scope.spawn(
+          [&] {
+            scope.spawn([&] {
+              while (!back) {  // computes, and would for ever
+              }
+            });
+            yield();
+            back = true;
+          },
+          {.priority = priority});
+      scope.join();
+    });
+    EXPECT_TRUE(back);
+  }
+}
+
 TEST(Priority, T23_AForkHasItsTasksPriority) {
   Loop loop({.kernel = make_virtual_kernel()});
   int seen = -1;

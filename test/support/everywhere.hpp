@@ -11,8 +11,8 @@
 /// a fiber; its children are spawned the same way. EVERYWHERE bodies must not need two tasks to
 /// wait for each other, because on an inline Io a child runs to its end inside spawn(); CONCURRENT
 /// leaves inline out. ONE_AFTER_ANOTHER is for bodies whose tasks rely on running one at a time, in
-/// the order in which they became ready: on a loop only. At the end nothing may be left: no task,
-/// no stack, no allocation.
+/// the order in which they became ready: on a loop, and in a simulation that decides nothing. At
+/// the end nothing may be left: no task, no stack, no allocation.
 ///
 /// On a pool tasks run at the same time and in any order, also on a pool of one worker (which may
 /// get spare ones). So what tasks share is atomic or locked, except what a parent and its child
@@ -23,6 +23,7 @@
 /// In these bodies use EXPECT_*, not ASSERT_* (which returns).
 #pragma once
 
+#include <weft/sim/explore.hpp>
 #include <weft/stack/sanitizer.hpp>
 #include <weft/weft.hpp>
 
@@ -39,7 +40,7 @@ namespace weft::test {
 
 using namespace std::chrono_literals;
 
-enum class Engine { inline_io, loop, pool };
+enum class Engine { inline_io, loop, pool, sim };
 enum class Kind { fiber, coroutine };
 
 class Here {
@@ -57,7 +58,7 @@ class Here {
   }
   [[nodiscard]] bool concurrent() const { return engine_ != Engine::inline_io; }
   /// Tasks run at the same time.
-  [[nodiscard]] bool parallel() const { return engine_ == Engine::pool; }
+  [[nodiscard]] bool parallel() const { return engine_ == Engine::pool || engine_ == Engine::sim; }
   [[nodiscard]] Engine engine() const { return engine_; }
   [[nodiscard]] Kind kind() const { return kind_; }
   [[nodiscard]] Io& io() const { return io_; }
@@ -81,6 +82,8 @@ inline std::string name_of(Engine engine, std::size_t workers) {
       return "loop";
     case Engine::pool:
       return "pool of " + std::to_string(workers);
+    case Engine::sim:
+      return "simulation";
   }
   return "?";
 }
@@ -150,12 +153,56 @@ void run_on(Engine engine, Kind kind, Body body, std::size_t workers = 0) {
   }
 }
 
+/// WEFT_TEST_SCALE: small (sanitizers in CI), normal, large (soak).
+inline std::size_t scaled(std::size_t small, std::size_t normal, std::size_t large) {
+  const char* scale = std::getenv("WEFT_TEST_SCALE");
+  const std::string_view name = scale == nullptr ? "normal" : scale;
+  return name == "small" ? small : name == "large" ? large : normal;
+}
+
+/// In turn, as on a loop; and, if `orders`, in other orders, by seed.
+template <class Body>
+void run_in_sim(Kind kind, Body body, bool orders) {
+  SCOPED_TRACE(kind == Kind::fiber ? "simulation, as fiber" : "simulation, as coroutine");
+  // Large bodies are not run as often as small ones.
+  constexpr std::uint64_t enough_steps = 200'000;
+  const int failures_before = failures();
+  const auto before = live_allocations();
+  {
+    const auto strategy = sim::make_strategy("portfolio");
+    sim::Engine engine({.most_steps = 100'000'000, .stack_size = 256 * 1024});
+    Here here(Engine::sim, kind, engine);
+    std::uint64_t steps = 0;
+    sim::Profile profile;
+    const std::uint64_t runs = orders ? 1 + scaled(4, 12, 400) : 1;
+    for (std::uint64_t seed = 0; seed < runs && steps < enough_steps; ++seed) {
+      sim::Run run = engine.run({.strategy = seed == 0 ? nullptr : strategy.get(),
+                                 .seed = seed,
+                                 .profile = &profile,
+                                 .trace = seed == 0},
+                                [&] { await(body(here)); });
+      steps += run.steps;
+      if (seed == 0) profile = std::move(run.profile);
+      if (run.failure) ADD_FAILURE() << "seed " << seed << ": " << run.failure->what;
+      if (run.failure || failures() != failures_before) {
+        ADD_FAILURE() << "the failures above are of seed " << seed;
+        break;
+      }
+    }
+    if (engine.broken()) std::abort();  // a task could not be stopped
+  }
+  if (failures() == failures_before) {
+    EXPECT_EQ(live_allocations(), before) << "something was allocated and not freed";
+  }
+}
+
 template <class Body>
 void run_on_one_thread(bool concurrent_only, Body body) {
   for (const Engine engine : {Engine::inline_io, Engine::loop}) {
     if (concurrent_only && engine == Engine::inline_io) continue;
     for (const Kind kind : {Kind::fiber, Kind::coroutine}) run_on(engine, kind, body);
   }
+  for (const Kind kind : {Kind::fiber, Kind::coroutine}) run_in_sim(kind, body, false);
 }
 
 template <class Body>
@@ -166,18 +213,12 @@ void run_everywhere(bool concurrent_only, Body body) {
       run_on(Engine::pool, kind, body, workers);
     }
   }
+  for (const Kind kind : {Kind::fiber, Kind::coroutine}) run_in_sim(kind, body, true);
 }
 
 /// An emulator may keep threads of its own in the process. Then no wait can be called a deadlock.
 inline bool process_has_other_threads() {
   return make_thread_kernel()->outside_may_wake();
-}
-
-/// WEFT_TEST_SCALE: small (sanitizers in CI), normal, large (soak).
-inline std::size_t scaled(std::size_t small, std::size_t normal, std::size_t large) {
-  const char* scale = std::getenv("WEFT_TEST_SCALE");
-  const std::string_view name = scale == nullptr ? "normal" : scale;
-  return name == "small" ? small : name == "large" ? large : normal;
 }
 
 /// ThreadSanitizer knows at most some 8,000 threads, and takes each fiber for one.

@@ -1,7 +1,8 @@
 /// Random programs on several workers, cut short by timeouts and kills at random; what every call
-/// gave must have an explanation by the calls one after the other (support/linearizable.hpp). A
+/// gave must have an explanation by the calls one after the other (sim/linearizable.hpp). A
 /// call that timed out or was cancelled must have done nothing: it is not in the history, so if it
 /// did something, nothing explains that.
+#include <weft/sim/linearizable.hpp>
 #include <weft/sync/channel.hpp>
 #include <weft/sync/event.hpp>
 #include <weft/sync/mutex.hpp>
@@ -9,7 +10,6 @@
 #include <weft/sync/semaphore.hpp>
 
 #include "support/everywhere.hpp"
-#include "support/linearizable.hpp"
 
 #include <deque>
 
@@ -19,6 +19,16 @@
 
 namespace weft::test {
 namespace {
+
+using sim::linearizable;
+
+struct Call {
+  int kind = 0;
+  int argument = 0;
+  int result = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
 
 constexpr int nothing = -1;
 constexpr std::size_t tasks = 4;
@@ -97,9 +107,9 @@ struct QueueModel {
 template <class Chan>
 bool channel_history_is_right(const Program& program, int kill_after, std::size_t capacity) {
   Chan channel(capacity);
-  Recorder recorder(tasks);
+  sim::History<Call> recorder;
   std::atomic<int> values{0};
-  run_program(program, kill_after, [&](std::size_t t, int number) -> Coro<> {
+  run_program(program, kill_after, [&](std::size_t, int number) -> Coro<> {
     Call call{.begin = recorder.tick()};
     const Duration limit = 1us * (number % 7);
     const int what = number / 7 % 20;
@@ -128,9 +138,9 @@ bool channel_history_is_right(const Program& program, int kill_after, std::size_
       co_await sleep_op(limit);
       co_return;
     }
-    recorder.note(t, call);
+    recorder.note(call);
   });
-  return linearizable(recorder.history(), QueueModel{std::max<std::size_t>(capacity, 1)});
+  return linearizable(recorder.calls(), QueueModel{std::max<std::size_t>(capacity, 1)});
 }
 
 TEST(Linearizable, C17_Channels) {
@@ -213,19 +223,19 @@ struct CountModel {
 TEST(Linearizable, C17_Mutexes) {
   for_programs("a mutex", [&](const Program& program, int kill_after) {
     Mutex mutex;
-    Recorder recorder(tasks);
-    run_program(program, kill_after, [&](std::size_t t, int number) -> Coro<> {
+    sim::History<Call> recorder;
+    run_program(program, kill_after, [&](std::size_t, int number) -> Coro<> {
       Call call{.kind = CountModel::acquire, .argument = 1, .begin = recorder.tick()};
       auto guard = co_await timeout(mutex.lock_op(), 1us * (number % 7));
       if (!guard) co_return;
-      recorder.note(t, call);
+      recorder.note(call);
       if (number % 3 == 0) co_await next_turn();
       call = {.kind = CountModel::release, .argument = 1, .begin = recorder.tick()};
       guard->unlock();
-      recorder.note(t, call);
+      recorder.note(call);
     });
     // A killed one may have let go by its guard, unseen; then the history has no end for it.
-    std::vector<Call> history = recorder.history();
+    std::vector<Call> history = recorder.calls();
     int balance = 0;
     for (const Call& call : history) balance += call.kind == CountModel::release ? 1 : -1;
     if (mutex.locked()) return false;
@@ -237,19 +247,19 @@ TEST(Linearizable, C17_Mutexes) {
 TEST(Linearizable, C17_Semaphores) {
   for_programs("a semaphore", [&](const Program& program, int kill_after) {
     Semaphore semaphore(3);
-    Recorder recorder(tasks);
-    run_program(program, kill_after, [&](std::size_t t, int number) -> Coro<> {
+    sim::History<Call> recorder;
+    run_program(program, kill_after, [&](std::size_t, int number) -> Coro<> {
       const int count = number % 3 + 1;
       Call call{.kind = CountModel::acquire, .argument = count, .begin = recorder.tick()};
       auto permit = co_await timeout(semaphore.acquire_op(static_cast<std::size_t>(count)),
                                      1us * (number % 7));
       if (!permit) co_return;
-      recorder.note(t, call);
+      recorder.note(call);
       call = {.kind = CountModel::release, .argument = count, .begin = recorder.tick()};
       permit->release();
-      recorder.note(t, call);
+      recorder.note(call);
     });
-    return semaphore.available() == 3 && linearizable(recorder.history(), CountModel{3});
+    return semaphore.available() == 3 && linearizable(recorder.calls(), CountModel{3});
   });
 }
 
@@ -274,8 +284,8 @@ TEST(Linearizable, C17_Events) {
   for (const bool by_one : {false, true}) {
     for_programs("an event", [&](const Program& program, int kill_after) {
       Event event(by_one ? Event::Reset::by_one : Event::Reset::by_hand);
-      Recorder recorder(tasks);
-      run_program(program, kill_after, [&](std::size_t t, int number) -> Coro<> {
+      sim::History<Call> recorder;
+      run_program(program, kill_after, [&](std::size_t, int number) -> Coro<> {
         Call call{.begin = recorder.tick()};
         if (number % 10 < 4) {
           call.kind = EventModel::set;
@@ -287,9 +297,9 @@ TEST(Linearizable, C17_Events) {
           call.kind = EventModel::wait;
           if (!co_await timeout(event.wait_op(), 1us * (number % 7))) co_return;
         }
-        recorder.note(t, call);
+        recorder.note(call);
       });
-      return linearizable(recorder.history(), EventModel{by_one});
+      return linearizable(recorder.calls(), EventModel{by_one});
     });
   }
 }
@@ -314,23 +324,23 @@ TEST(Linearizable, C18_OwnedPools) {
   for_programs("an owned pool", [&](const Program& program, int kill_after) {
     std::atomic<int> made{0};
     OwnedPool<int> pool({.create = [&] { return ++made; }, .most = 2});
-    Recorder recorder(tasks);
-    run_program(program, kill_after, [&](std::size_t t, int number) -> Coro<> {
+    sim::History<Call> recorder;
+    run_program(program, kill_after, [&](std::size_t, int number) -> Coro<> {
       Call call{.kind = LoanModel::acquire, .begin = recorder.tick()};
       auto lent = co_await timeout(pool.acquire_op(), 1us * (number % 7));
       if (!lent) co_return;
       const int thing = **lent;
       call.result = thing;
-      recorder.note(t, call);
+      recorder.note(call);
       call = {.kind = LoanModel::give_back, .argument = thing, .begin = recorder.tick()};
       if (number % 5 == 0) {
         lent->discard();
       } else {
         lent->give_back();
       }
-      recorder.note(t, call);
+      recorder.note(call);
     });
-    return pool.stats().out == 0 && linearizable(recorder.history(), LoanModel{2});
+    return pool.stats().out == 0 && linearizable(recorder.calls(), LoanModel{2});
   });
 }
 

@@ -107,6 +107,41 @@ TEST_F(LockWatch, S9_ACircleOfThreeAndOneOfOne) {
   EXPECT_EQ(reports.size(), 2U);
 }
 
+// Hand over hand, through a long list and back to its beginning.
+TEST_F(LockWatch, S9_ALongWay) {
+  std::vector<Mutex> list(3'000);
+  block_on([&] {
+    Mutex::Guard last = list[0].lock();
+    for (std::size_t i = 1; i < list.size(); ++i) last = list[i].lock();
+    const auto first = list[0].lock();
+  });
+  ASSERT_EQ(reports.size(), 1U);
+}
+
+TEST_F(LockWatch, S9_ReadingWhatOneHasLockedForWriting) {
+  SharedMutex shared;
+  block_on([&] {
+    const auto writing = shared.lock();
+    EXPECT_FALSE(perform(timeout(shared.lock_shared_op(), 1ms)).has_value());
+  });
+  EXPECT_EQ(reports.size(), 1U);
+}
+
+// A guard that outlives its task says nothing about the next one.
+TEST_F(LockWatch, S9_AGuardThatIsHandedOn) {
+  Mutex mutex;
+  Mutex::Guard kept;
+  block_on([&] {
+    Scope scope;
+    scope.spawn([&] { kept = mutex.lock(); });
+    scope.join();
+    scope.spawn([&] { EXPECT_FALSE(perform(timeout(mutex.lock_op(), 1ms)).has_value()); });
+    scope.join();
+    kept.unlock();
+  });
+  EXPECT_TRUE(reports.empty()) << reports[0];
+}
+
 TEST_F(LockWatch, S9_AlsoOfThreadsAndOfReaders) {
   Mutex mutex;
   SharedMutex shared;

@@ -177,7 +177,9 @@ EVERYWHERE(Combine, C25_RaceIsFair) {
   std::array<int, 3> wins{};
   const int rounds = 3000;
   for (int i = 0; i < rounds; ++i) ++wins[(co_await race(always(0), always(1), always(2))).index()];
-  for (const int w : wins) EXPECT_NEAR(w, rounds / 3, rounds / 10);
+  if (here.engine() != Engine::sim) {  // there a strategy chooses, and some are unfair on purpose
+    for (const int w : wins) EXPECT_NEAR(w, rounds / 3, rounds / 10);
+  }
   // One of two ready, wherever it stands.
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ((co_await race(never(), always(1))).index(), 1U);

@@ -13,6 +13,8 @@ int example_both_kinds_main();
 int example_cancel_tree_main();
 int example_cores_main();
 int example_sort_main();
+int example_find_the_bug_main();
+int example_replicated_counter_main(int argc, char** argv);
 int example_echo_main(int argc, char** argv);
 int example_chat_main(int argc, char** argv);
 int example_proxy_main(int argc, char** argv);
@@ -51,6 +53,11 @@ constexpr std::array examples{
             &example_cores_main},
     Example{"sort", "Divide and conquer: forks are plain calls where nobody steals them.",
             &example_sort_main},
+    Example{"find_the_bug", "Money that is lost once in a blue moon: when, and how. Simulation.",
+            &example_find_the_bug_main},
+    Example{"replicated_counter",
+            "Five hosts that crash: what they lose is found; mended, they run for real.",
+            &without_arguments<&example_replicated_counter_main>},
     Example{"echo", "A burst of 100 clients (coroutines) at a TCP server (fibers), on loopback.",
             &without_arguments<&example_echo_main>},
     Example{"proxy", "Bytes both ways through a TCP proxy; half closes are passed on.",

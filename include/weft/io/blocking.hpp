@@ -110,6 +110,7 @@ class BlockingOp {
  public:
   using Result = std::invoke_result_t<F&>;
   static constexpr Reason reason{"blocking"};
+  static constexpr bool outside = true;
 
   explicit BlockingOp(F f) : job_(new detail::BlockingJob<F>(std::move(f))) {}
   BlockingOp(BlockingOp&&) noexcept = default;

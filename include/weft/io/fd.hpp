@@ -42,6 +42,8 @@ using ConstBytes = std::span<const std::byte>;
 template <class Self, Direction direction>
 class SourceOp {
  public:
+  /// See wait/op.hpp.
+  static constexpr bool outside = true;
   explicit SourceOp(Source& source) noexcept : source_(&source) {}
   SourceOp(SourceOp&& other) noexcept
       : source_(other.source_), held_(std::exchange(other.held_, false)), result_(other.result_) {}
@@ -106,6 +108,7 @@ class ReadyOp {
  public:
   using Result = void;
   static constexpr Reason reason{direction == Direction::read ? "readable" : "writable"};
+  static constexpr bool outside = true;
 
   explicit ReadyOp(Source& source) noexcept : source_(&source) {}
   ReadyOp(ReadyOp&& other) noexcept

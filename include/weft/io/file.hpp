@@ -77,6 +77,7 @@ class FileReadOp {
  public:
   using Result = std::size_t;
   static constexpr Reason reason{"file read"};
+  static constexpr bool outside = true;
 
   /// Without an offset: at the file's position.
   FileReadOp(detail::OpenFilePtr file, Bytes into, std::optional<std::uint64_t> offset);
@@ -102,6 +103,7 @@ class FileWriteOp {
  public:
   using Result = std::size_t;
   static constexpr Reason reason{"file write"};
+  static constexpr bool outside = true;
 
   /// Without an offset: at the file's position.
   FileWriteOp(detail::OpenFilePtr file, ConstBytes bytes, std::optional<std::uint64_t> offset,

@@ -104,6 +104,7 @@ class JobOp {
  public:
   using Result = std::invoke_result_t<Finish&, J&>;
   static constexpr Reason reason = J::reason;
+  static constexpr bool outside = true;
 
   JobOp(JobRef<J> job, Finish finish) : job_(std::move(job)), finish_(std::move(finish)) {}
   ObjectId object() const noexcept { return job_->id(); }
@@ -135,6 +136,7 @@ ResultOf<O> perform(O op) {
     op.run_here();
     return op.take();
   }
+  branch::point(op);
   here->wait->throw_if_cancelled();
   return detail::wait_for(*here->wait, op);
 }

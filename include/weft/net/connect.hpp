@@ -35,6 +35,8 @@ namespace detail {
 /// A connect that gives a bare descriptor.
 class ConnectCore {
  public:
+  /// See wait/op.hpp.
+  static constexpr bool outside = true;
   /// `target`: what the user asked for, for the error; empty: the address itself.
   ConnectCore(std::vector<Address> addresses, std::string target, Source::Kind kind,
               const ConnectOptions& options);

@@ -49,6 +49,8 @@ enum class Verdict : std::uint8_t {
 template <class Self, Direction direction>
 class PacedOp {
  public:
+  /// See wait/op.hpp.
+  static constexpr bool outside = true;
   explicit PacedOp(Source& source) noexcept : source_(&source) {}
   PacedOp(PacedOp&& other) noexcept
       : source_(other.source_),

@@ -42,11 +42,12 @@ class ResolveOp {
  public:
   using Result = std::vector<Address>;
   static constexpr Reason reason{"resolve"};
+  static constexpr bool outside = true;
 
   ResolveOp(std::string_view host, std::uint16_t port);
   ResolveOp(ResolveOp&&) noexcept = default;
 
-  ObjectId object() const noexcept { return job_->id(); }
+  ObjectId object() const noexcept { return job_ ? job_->id() : ObjectId::none; }
   bool try_now() const noexcept { return !known_.empty() || job_->done(); }
   Armed arm(Arm& arm) { return job_->arm(arm); }
   void disarm(Arm& arm) noexcept { job_->disarm(arm); }

@@ -179,6 +179,7 @@ class Channel {
 
   /// The next value if there is one now, or somebody who waits to send one.
   std::optional<T> try_recv() {
+    detail::point(id_, Access::write, "try_recv");
     std::optional<T> value;
     WakeList wakes;
     std::lock_guard guard(lock_);
@@ -187,6 +188,7 @@ class Channel {
   }
   /// True: sent; `value` is moved from, or what was dropped for it. False: full, or closed.
   bool try_send(T&& value) {
+    detail::point(id_, Access::write, "try_send");
     bool accepted = true;
     WakeList wakes;
     std::lock_guard guard(lock_);
@@ -202,6 +204,7 @@ class Channel {
   void close() noexcept { close_with(nullptr); }
   /// Ends it by an error. The first one counts.
   void close_with(std::exception_ptr error) noexcept {
+    detail::point(id_, Access::write, "close");
     WakeList wakes;
     std::lock_guard guard(lock_);
     if (closed_) return;
@@ -217,16 +220,19 @@ class Channel {
     }
   }
   [[nodiscard]] bool closed() const noexcept {
+    detail::point(id_, Access::read, "closed?");
     std::lock_guard guard(lock_);
     return closed_;
   }
 
   [[nodiscard]] std::size_t size() const noexcept {
+    detail::point(id_, Access::read, "size");
     std::lock_guard guard(lock_);
     return count_;
   }
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] ChannelStats stats() const noexcept {
+    detail::point(id_, Access::read, "stats");
     std::lock_guard guard(lock_);
     return {.sent = sent_, .received = received_, .dropped = dropped_, .waiting = count_};
   }

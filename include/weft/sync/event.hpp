@@ -26,10 +26,10 @@ class Event : public Turnstile<Event> {
   ~Event() = default;
 
   void set() noexcept {
-    change([&] { set_ = true; });
+    change([&] { set_ = true; }, "set");
   }
   void reset() noexcept {
-    change([&] { set_ = false; });
+    change([&] { set_ = false; }, "reset");
   }
   [[nodiscard]] bool is_set() const noexcept {
     return look([&] { return set_; });

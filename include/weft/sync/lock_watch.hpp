@@ -49,7 +49,7 @@ namespace detail {
 inline std::atomic<bool> locks_checked{false};
 
 void note_lock_asked(ObjectId lock, bool shared) noexcept;
-void note_lock_taken(ObjectId lock) noexcept;
+void note_lock_taken(ObjectId lock, bool shared) noexcept;
 void note_lock_released(ObjectId lock) noexcept;
 
 inline void lock_asked(ObjectId lock, bool shared = false) noexcept {
@@ -57,9 +57,9 @@ inline void lock_asked(ObjectId lock, bool shared = false) noexcept {
   if (locks_checked.load(std::memory_order_relaxed)) [[unlikely]]
     note_lock_asked(lock, shared);
 }
-inline void lock_taken(ObjectId lock) noexcept {
+inline void lock_taken(ObjectId lock, bool shared = false) noexcept {
   if (locks_checked.load(std::memory_order_relaxed)) [[unlikely]]  // relaxed: as above
-    note_lock_taken(lock);
+    note_lock_taken(lock, shared);
 }
 inline void lock_released(ObjectId lock) noexcept {
   if (locks_checked.load(std::memory_order_relaxed)) [[unlikely]]  // relaxed: as above

@@ -105,7 +105,7 @@ class Mutex : public Turnstile<Mutex> {
   }
   void unlock() noexcept {
     detail::lock_released(id());
-    change([&] { locked_ = false; });
+    change([&] { locked_ = false; }, "unlock");
   }
 
   bool locked_ = false;

@@ -116,6 +116,7 @@ class OwnedPool {
   }
   /// Destroys those that are not out.
   void clear() noexcept {
+    detail::point({.what = "clear", .address = this});
     while (std::unique_ptr<T> thing = pop()) destroy(std::move(thing));
   }
   [[nodiscard]] OwnedPoolStats stats() const noexcept {

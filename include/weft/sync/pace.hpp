@@ -80,6 +80,7 @@ class RateLimiter {
   void acquire() { perform(acquire_op()); }
   /// Without waiting, or not at all.
   [[nodiscard]] bool try_acquire() {
+    detail::point({.what = "try", .address = this});
     return this_task() != nullptr ? take_turn_if_due() : await(co_try_acquire());
   }
 

@@ -75,7 +75,7 @@ class Semaphore : public Turnstile<Semaphore> {
     return Permit(*this, count);
   }
   void release(std::size_t count = 1) noexcept {
-    change([&] { permits_ += count; });
+    change([&] { permits_ += count; }, "release");
   }
   /// Now; others may change it at any time.
   [[nodiscard]] std::size_t available() const noexcept {

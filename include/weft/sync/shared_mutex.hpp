@@ -88,7 +88,7 @@ class SharedMutex : public Turnstile<SharedMutex> {
   }
   template <bool shared>
   BasicGuard<shared> taken() noexcept {
-    detail::lock_taken(id());
+    detail::lock_taken(id(), shared);
     return BasicGuard<shared>(*this);
   }
   void unlock(bool shared) noexcept {

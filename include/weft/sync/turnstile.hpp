@@ -58,7 +58,8 @@ class Turnstile {
 
   /// Calls f under the lock, then lets those pass who may.
   template <class F>
-  decltype(auto) change(F&& f) {
+  decltype(auto) change(F&& f, const char* what = "change") {
+    detail::point(id_, Access::write, what);
     WakeList wakes;
     std::lock_guard guard(lock_);
     struct Serve {
@@ -71,20 +72,27 @@ class Turnstile {
   /// Calls f under the lock.
   template <class F>
   decltype(auto) look(F&& f) const {
+    detail::point(id_, Access::read, "look");
     std::lock_guard guard(lock_);
     return f();
   }
   /// Passes without waiting, or does not.
   template <class Request>
   [[nodiscard]] bool try_pass(Request& request) {
-    ChainWakes<> wakes;
-    std::lock_guard guard(lock_);
-    return pass_if_first(request, wakes);
+    detail::point(id_, Access::write, "try");
+    return pass_now(request);
   }
 
  private:
   template <class, class>
   friend class PassOp;
+
+  template <class Request>
+  [[nodiscard]] bool pass_now(Request& request) {
+    ChainWakes<> wakes;
+    std::lock_guard guard(lock_);
+    return pass_if_first(request, wakes);
+  }
 
   struct Nothing {};
   template <class S = Self>
@@ -159,7 +167,7 @@ class PassOp {
   PassOp(Self& self, typename Self::Request request) noexcept
       : self_(&self), request_(std::move(request)) {}
   ObjectId object() const noexcept { return stile().id_; }
-  bool try_now() { return stile().try_pass(request_); }
+  bool try_now() { return stile().pass_now(request_); }
   Armed arm(Arm& arm) { return stile().arm(arm, request_); }
   void disarm(Arm& arm) noexcept { stile().disarm(arm); }
   Result take() { return How::result(*self_, request_); }

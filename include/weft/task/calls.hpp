@@ -61,6 +61,7 @@ class WaitTaskOp : public detail::EndOp {
   WaitTaskOp& operator=(WaitTaskOp&&) = delete;
   ~WaitTaskOp();
 
+  ObjectId object() const noexcept { return task_ == nullptr ? ObjectId::none : EndOp::object(); }
   /// Looks for the task, and holds it.
   bool try_now();
   Result take() const;

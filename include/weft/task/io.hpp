@@ -52,6 +52,10 @@ class Io : public ListNode<Io> {
   [[nodiscard]] virtual std::uint32_t choose(std::uint32_t n) noexcept = 0;
   /// For people: "loop", "inline".
   [[nodiscard]] virtual const char* kind() const noexcept = 0;
+  /// What dumps call it.
+  [[nodiscard]] virtual std::uint64_t number_of(ObjectId object) const noexcept {
+    return static_cast<std::uint64_t>(object);
+  }
 
   // Spawning
 

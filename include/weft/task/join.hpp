@@ -138,8 +138,14 @@ class HandleBase {
 
   [[nodiscard]] std::uint64_t tid() const noexcept { return task_->tid(); }
   [[nodiscard]] std::string_view name() const noexcept { return task_->name(); }
-  [[nodiscard]] TaskState state() const noexcept { return task_->state(); }
-  [[nodiscard]] bool done() const noexcept { return task_->done(); }
+  [[nodiscard]] TaskState state() const noexcept {
+    detail::point(task_->id(), Access::read, "state?");
+    return task_->state();
+  }
+  [[nodiscard]] bool done() const noexcept {
+    detail::point(task_->id(), Access::read, "done?");
+    return task_->done();
+  }
   [[nodiscard]] Task* task() const noexcept { return task_.get(); }
   explicit operator bool() const noexcept { return static_cast<bool>(task_); }
 

@@ -64,7 +64,10 @@ class Scope : public CancelNode {
   auto spawn(F f, SpawnOptions options = {});
 
   void cancel(CancelReason reason = CancelReason::requested) noexcept { cancel_tree(reason); }
-  [[nodiscard]] bool cancelled() const noexcept { return cancel_reason() != CancelReason::none; }
+  [[nodiscard]] bool cancelled() const noexcept {
+    detail::point({.access = Access::read, .what = "cancelled?", .address = this});
+    return cancel_reason() != CancelReason::none;
+  }
 
   /// Waits for all children, then rethrows the first error, or `Cancelled` if the caller was
   /// cancelled meanwhile.
@@ -79,7 +82,8 @@ class Scope : public CancelNode {
   [[nodiscard]] bool has_id() const noexcept;
   [[nodiscard]] Instant deadline() const noexcept { return deadline_; }
   [[nodiscard]] std::string_view name() const noexcept { return name_; }
-  [[nodiscard]] std::size_t size() const noexcept;  // children still running
+  [[nodiscard]] std::size_t size() const noexcept;      // children still running
+  [[nodiscard]] std::size_t children() const noexcept;  // the same, for the library
 
   /// Waits until no child is left. An ordinary operation: it can lose a race, and cancelling the
   /// waiter ends it.
@@ -89,7 +93,7 @@ class Scope : public CancelNode {
     static constexpr Reason reason{"scope"};
     explicit EmptyOp(Scope& scope) noexcept : scope_(scope) {}
     ObjectId object() const noexcept { return scope_.id(); }
-    bool try_now() const noexcept { return scope_.size() == 0; }
+    bool try_now() const noexcept { return scope_.children() == 0; }
     Armed arm(Arm& arm) noexcept;
     void disarm(Arm& arm) noexcept;
     void take() const noexcept {}

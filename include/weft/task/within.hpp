@@ -64,7 +64,7 @@ Coro<Outcome<T>> within_coro(ScopeOptions options, F body) {
     outcome.emplace(Outcome<T>::caught());
   }
   within.body_ended(*outcome);
-  if (within.scope().size() > 0) {
+  if (within.scope().children() > 0) {
     Shield shield;
     co_await within.scope().empty_op();
   }

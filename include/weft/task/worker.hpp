@@ -25,6 +25,7 @@
 #include <weft/task/blocks.hpp>
 #include <weft/task/fiber.hpp>
 #include <weft/task/task.hpp>
+#include <weft/wait/point.hpp>
 
 #include <array>
 #include <optional>
@@ -246,6 +247,10 @@ inline void Worker::yield_fiber(Task& task) {
 
 /// Outside of fibers: nothing to do, or an error in a coroutine.
 void yield_elsewhere();
+namespace detail {
+/// False: it is not a task of the simulation that is going on.
+bool yield_to_simulation(const Task& task) noexcept;
+}  // namespace detail
 
 /// Lets everybody else who is ready run first. From a fiber; on a plain thread it does nothing. In
 /// coroutines: co_await next_turn(). A cancellation point.
@@ -257,7 +262,8 @@ void yield_elsewhere();
     return;
   }
   task->throw_if_cancelled();
-  worker->yield_fiber(*task);
+  if (!detail::simulated() || !detail::yield_to_simulation(*task)) [[likely]]
+    worker->yield_fiber(*task);
   task->throw_if_cancelled();  // also if it was cancelled while it waited for its turn
 }
 

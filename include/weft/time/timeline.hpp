@@ -25,6 +25,9 @@ class Timeline {
  public:
   explicit Timeline(Instant start) noexcept;
 
+  /// Begins anew at `start`, with no timer armed (checked).
+  void restart(Instant start) noexcept;
+
   /// A deadline that has passed already fires at the next advance(). `timer.deadline` is set by the
   /// caller. True: somebody sleeps for longer than that (see sleep()), and the caller must wake it.
   bool arm(TimerNode& timer) noexcept;

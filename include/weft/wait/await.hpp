@@ -69,6 +69,7 @@ class OpAwaiter : std::conditional_t<branch::hints<O>, detail::KeptError, detail
 
   /// False: published, and the coroutine is to be parked.
   bool begin(Wait& wait) {
+    branch::point(op_);
     wait.throw_if_cancelled();
     if (const auto k = branch::poll(op_)) {
       polled_ = static_cast<std::uint16_t>(*k);

@@ -5,7 +5,8 @@
 ///
 ///     struct Result                    what the wait gives (an alias; void is fine)
 ///     static constexpr Reason reason   a word for dumps
-///     object()    identity of the thing waited on: the order in which a select publishes
+///     object()    identity of the thing waited on: the order in which a select publishes. May be
+///                 asked before anything else; none if that is not known yet
 ///     try_now()   complete without waiting? If true, take() follows.
 ///     arm(Arm&)   publish the arm in the object's queue, under its lock, or find yourself ready:
 ///                   waiting  published; whoever makes the object ready will claim the arm
@@ -17,6 +18,7 @@
 ///     already have been
 ///                   unlinked by a claimant that lost.
 ///     take()      once, after winning: the result
+///     outside     optional: there is a member of this name if it is about the outside world
 ///     confirm()   optional, noexcept; for objects whose wakers can only hint ("readable now").
 ///                 Called in the waiter once it has won: does the thing itself. False: a false
 ///                 alarm, or not all done yet; nothing is lost, and all is published again.
@@ -29,6 +31,7 @@
 /// global order.
 #pragma once
 
+#include <weft/wait/point.hpp>
 #include <weft/wait/wait.hpp>
 
 #include <concepts>
@@ -133,6 +136,24 @@ ResultOf<O> take(O& op, std::size_t k) {
     return op.take();
   }
 }
+
+/// Before it is polled: the task is about to do this. What several things are waited for by is not
+/// known before, and could be any.
+template <Op O>
+[[gnu::always_inline]] inline void point(O& op) noexcept {
+  if (!detail::simulated()) [[likely]]
+    return;
+  if constexpr (LeafOp<O>) {
+    detail::point({.object = op.object(),
+                   .what = O::reason.name,
+                   .outside = requires { O::outside;
+  }
+});
+}  // namespace branch
+else {
+  detail::point({.what = "select"});
+}
+}  // namespace weft
 
 template <Op O>
 consteval bool hints_of() {

@@ -31,10 +31,12 @@ class Parker {
     ObjectId object() const noexcept { return parker_.id_; }
     bool try_now() {
       std::lock_guard guard(parker_.lock_);
+      const detail::NoPoints here;
       return parker_.consume_token() || !should_park_();
     }
     Armed arm(Arm& arm) {
       std::lock_guard guard(parker_.lock_);
+      const detail::NoPoints here;
       if (parker_.token_ || !should_park_()) {
         if (!arm.claim()) return Armed::lost;
         parker_.consume_token();
@@ -70,6 +72,7 @@ class Parker {
   }
 
   void unpark() noexcept {
+    detail::point(id_, Access::write, "unpark");
     WakeList wakes;
     std::lock_guard guard(lock_);
     Arm* arm = std::exchange(parked_, nullptr);

@@ -51,6 +51,7 @@ ResultOf<O> perform(O op) {
   Current* here = current();
   Wait* wait = here == nullptr ? nullptr : here->wait;
   if (wait != nullptr) {
+    branch::point(op);
     if constexpr (branch::hints<O>) {
       if (here->turn_is_over()) wait->give_way();
     }
