@@ -2,6 +2,7 @@
 // alone.
 #include "sim/classics.hpp"
 
+#include <weft/sim/explore.hpp>
 #include <weft/sim/network.hpp>
 
 #include "support/everywhere.hpp"

@@ -23,7 +23,6 @@
 /// In these bodies use EXPECT_*, not ASSERT_* (which returns).
 #pragma once
 
-#include <weft/sim/explore.hpp>
 #include <weft/stack/sanitizer.hpp>
 #include <weft/weft.hpp>
 
@@ -32,6 +31,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <string_view>
 
 #include <gtest/gtest.h>
@@ -74,19 +74,8 @@ inline SleepOp all_others_wait() {
   return sleep_op(1ns);
 }
 
-inline std::string name_of(Engine engine, std::size_t workers) {
-  switch (engine) {
-    case Engine::inline_io:
-      return "inline";
-    case Engine::loop:
-      return "loop";
-    case Engine::pool:
-      return "pool of " + std::to_string(workers);
-    case Engine::sim:
-      return "simulation";
-  }
-  return "?";
-}
+/// The body of one of the macros below.
+using Body = std::function<Coro<>(Here&)>;
 
 /// No reports of tasks that take long: they say that the machine is slow, and names of functions,
 /// once read, stay in memory.
@@ -98,122 +87,16 @@ inline PoolOptions virtual_pool(std::size_t workers) {
           .most_spares = 4};
 }
 
-/// What a pool allocates once and keeps, such as the list of processors.
-inline void warm_up() {
-  static const bool warm = [] {
-    Pool pool(virtual_pool(1));
-    return true;
-  }();
-  static_cast<void>(warm);
-}
-
-/// Checks so far that failed.
-inline int failures() {
-  return testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count();
-}
-
-/// `workers`: of a pool.
-template <class Body>
-void run_on(Engine engine, Kind kind, Body body, std::size_t workers = 0) {
-  SCOPED_TRACE(name_of(engine, workers) + (kind == Kind::fiber ? " as fiber" : " as coroutine"));
-  if (engine == Engine::pool) warm_up();
-  const int failures_before = failures();
-  const auto before = live_allocations();
-  auto run_in = [&](auto& io) {
-    Here here(engine, kind, io);
-    if (kind == Kind::fiber) {
-      io.run([&] { await(body(here)); });
-    } else {
-      io.run([&] { return body(here); });
-    }
-    EXPECT_EQ(io.live(), 0U);
-    // The workers of a pool keep some in hand, until its end.
-    if (engine != Engine::pool) {
-      EXPECT_EQ(io.stacks().stats().in_use, 0U);
-    }
-  };
-  try {
-    if (engine == Engine::pool) {
-      Pool pool(virtual_pool(workers));
-      run_in(pool);
-    } else if (engine == Engine::loop) {
-      Loop loop({.kernel = make_virtual_kernel(), .on_deadlock = OnDeadlock::fail});
-      run_in(loop);
-    } else {
-      Inline io({.kernel = make_virtual_kernel(), .on_deadlock = OnDeadlock::fail});
-      run_in(io);
-    }
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "the body threw: " << error.what();
-  }
-  if (failures() == failures_before) {
-    EXPECT_EQ(live_allocations(), before) << "something was allocated and not freed";
-  } else {  // failures are kept in memory; and those on other threads do not know our trace
-    ADD_FAILURE() << "the failures above are of this run";
-  }
-}
+/// On inline (unless `concurrent_only`) and loop, and in a simulation that decides nothing.
+void run_on_one_thread(bool concurrent_only, const Body& body);
+/// There, on pools, and in simulations, by seeds.
+void run_everywhere(bool concurrent_only, const Body& body);
 
 /// WEFT_TEST_SCALE: small (sanitizers in CI), normal, large (soak).
 inline std::size_t scaled(std::size_t small, std::size_t normal, std::size_t large) {
   const char* scale = std::getenv("WEFT_TEST_SCALE");
   const std::string_view name = scale == nullptr ? "normal" : scale;
   return name == "small" ? small : name == "large" ? large : normal;
-}
-
-/// In turn, as on a loop; and, if `orders`, in other orders, by seed.
-template <class Body>
-void run_in_sim(Kind kind, Body body, bool orders) {
-  SCOPED_TRACE(kind == Kind::fiber ? "simulation, as fiber" : "simulation, as coroutine");
-  // Large bodies are not run as often as small ones.
-  constexpr std::uint64_t enough_steps = 200'000;
-  const int failures_before = failures();
-  const auto before = live_allocations();
-  {
-    const auto strategy = sim::make_strategy("portfolio");
-    sim::Engine engine({.most_steps = 100'000'000, .stack_size = 256 * 1024});
-    Here here(Engine::sim, kind, engine);
-    std::uint64_t steps = 0;
-    sim::Profile profile;
-    const std::uint64_t runs = orders ? 1 + scaled(4, 12, 400) : 1;
-    for (std::uint64_t seed = 0; seed < runs && steps < enough_steps; ++seed) {
-      sim::Run run = engine.run({.strategy = seed == 0 ? nullptr : strategy.get(),
-                                 .seed = seed,
-                                 .profile = &profile,
-                                 .trace = seed == 0},
-                                [&] { await(body(here)); });
-      steps += run.steps;
-      if (seed == 0) profile = std::move(run.profile);
-      if (run.failure) ADD_FAILURE() << "seed " << seed << ": " << run.failure->what;
-      if (run.failure || failures() != failures_before) {
-        ADD_FAILURE() << "the failures above are of seed " << seed;
-        break;
-      }
-    }
-    if (engine.broken()) std::abort();  // a task could not be stopped
-  }
-  if (failures() == failures_before) {
-    EXPECT_EQ(live_allocations(), before) << "something was allocated and not freed";
-  }
-}
-
-template <class Body>
-void run_on_one_thread(bool concurrent_only, Body body) {
-  for (const Engine engine : {Engine::inline_io, Engine::loop}) {
-    if (concurrent_only && engine == Engine::inline_io) continue;
-    for (const Kind kind : {Kind::fiber, Kind::coroutine}) run_on(engine, kind, body);
-  }
-  for (const Kind kind : {Kind::fiber, Kind::coroutine}) run_in_sim(kind, body, false);
-}
-
-template <class Body>
-void run_everywhere(bool concurrent_only, Body body) {
-  run_on_one_thread(concurrent_only, body);
-  for (const std::size_t workers : {1U, 2U, 4U, 64U}) {
-    for (const Kind kind : {Kind::fiber, Kind::coroutine}) {
-      run_on(Engine::pool, kind, body, workers);
-    }
-  }
-  for (const Kind kind : {Kind::fiber, Kind::coroutine}) run_in_sim(kind, body, true);
 }
 
 /// An emulator may keep threads of its own in the process. Then no wait can be called a deadlock.
