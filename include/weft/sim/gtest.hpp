@@ -33,7 +33,7 @@ inline void explore_test(Options options, const std::function<void()>& body) {
     int seen = 0;
     // What fails is not a failure of the test until it is reported: most runs are only looked at.
     const testing::ScopedFakeTestPartResultReporter reporter(
-        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ALL_THREADS, &results);
+        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &results);
     options.after_run = [&]() -> std::optional<Failure> {
       const int from = std::exchange(seen, results.size());
       for (int i = from; i < results.size(); ++i) {
