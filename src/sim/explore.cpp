@@ -11,6 +11,7 @@
 #include <fstream>
 #include <stdexcept>
 #include <string_view>
+#include <vector>
 
 #include <unistd.h>
 
@@ -304,8 +305,10 @@ Run Explorer::once(const RunOptions& how) {
 
 void Explorer::drop_engine() noexcept {
   if (engine_ && engine_->broken()) {
+    // A task of it cannot be stopped: so it stays for ever, and where one can find it.
+    static std::vector<Engine*>& stuck = *new std::vector<Engine*>;
     engine_->abandon();
-    static_cast<void>(engine_.release());  // a task of it cannot be stopped: for ever
+    stuck.push_back(engine_.release());
   }
   engine_.reset();
 }
