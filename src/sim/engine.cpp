@@ -16,25 +16,23 @@ namespace {
 constexpr std::uint32_t hops_per_round = 1U << 30;
 std::atomic<Engine*> active{nullptr};
 
-constexpr detail::PointHooks hooks{.at =
-                                       [](const Point& point) noexcept {
-                                         Engine* const engine = Engine::here();
-                                         if (engine != nullptr) engine->at_point(point);
-                                         return engine != nullptr;
-                                       },
-                                   .born =
-                                       [](const void* address) noexcept {
-                                         if (Engine* engine = Engine::here()) engine->born(address);
-                                       },
-                                   .hold =
-                                       [](bool on) noexcept {
-                                         if (Engine* engine = Engine::here())
-                                           engine->hold_points(on);
-                                       },
-                                   .buggify = [](const char* file, unsigned line) noexcept -> bool {
-                                     Engine* engine = Engine::here();
-                                     return engine != nullptr && engine->buggify(file, line);
-                                   }};
+bool at_point(const Point& point) noexcept {
+  Engine* const engine = Engine::here();
+  if (engine != nullptr) engine->at_point(point);
+  return engine != nullptr;
+}
+void born(const void* address) noexcept {
+  if (Engine* engine = Engine::here()) engine->born(address);
+}
+void hold_points(bool on) noexcept {
+  if (Engine* engine = Engine::here()) engine->hold_points(on);
+}
+bool buggify_here(const char* file, unsigned line) noexcept {
+  Engine* const engine = Engine::here();
+  return engine != nullptr && engine->buggify(file, line);
+}
+constexpr detail::PointHooks hooks{
+    .at = &at_point, .born = &born, .hold = &hold_points, .buggify = &buggify_here};
 
 std::string type_of_current_exception() {
   const std::type_info* type = abi::__cxa_current_exception_type();

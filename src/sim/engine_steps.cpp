@@ -143,8 +143,8 @@ void Engine::add(Ready ready) noexcept {
   ready_.push_back(ready);
 }
 
-// Nothing changes any more, but somebody could go on and has not been let, since before that began:
-// an unfair strategy's doing, and no livelock. It is its turn, whatever the strategy says.
+// Nothing changes any more, but somebody could go on and has not been let for long: an unfair
+// strategy's doing, and no livelock. It is its turn, whatever the strategy says.
 std::optional<std::size_t> Engine::left_out() const noexcept {
   if (idle_steps_ < options_.most_idle_steps / 2) return std::nullopt;
   for (std::size_t i = 0; i < ready_.size(); ++i) {

@@ -33,7 +33,6 @@ class Explorer {
   Explorer& operator=(const Explorer&) = delete;
 
   [[nodiscard]] Run once(const RunOptions& how);
-  [[nodiscard]] const Options& options() const noexcept { return options_; }
 
  private:
   void drop_engine() noexcept;

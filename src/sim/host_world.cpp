@@ -264,7 +264,7 @@ SysResult HostWorld::shutdown(int fd, int how) {
   return thing == nullptr ? -EBADF : thing->shutdown(how);
 }
 
-SysResult HostWorld::pair_of(int /*type*/, int (&fds)[2]) {
+SysResult HostWorld::pair_of(int (&fds)[2]) {
   const auto [one, other] = Stream::pair(*this);
   const SysResult first = add(one);
   if (first < 0) return first;
@@ -281,11 +281,11 @@ SysResult HostWorld::pair_of(int /*type*/, int (&fds)[2]) {
 SysResult HostWorld::socket_pair(int domain, int type, int (&fds)[2]) {
   if (domain != AF_UNIX) return -EOPNOTSUPP;
   if ((type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) != SOCK_STREAM) return -ESOCKTNOSUPPORT;
-  return pair_of(type, fds);
+  return pair_of(fds);
 }
 
 SysResult HostWorld::pipe(int (&fds)[2]) {
-  return pair_of(SOCK_STREAM, fds);
+  return pair_of(fds);
 }
 
 SysResult HostWorld::read(int fd, const iovec* parts, int count) {

@@ -120,7 +120,7 @@ class HostWorld final : public World, public std::enable_shared_from_this<HostWo
   void call(SlowCall& call) noexcept override;
 
  private:
-  SysResult pair_of(int type, int (&fds)[2]);
+  SysResult pair_of(int (&fds)[2]);
 
   Universe& universe_;
   Host& host_;

@@ -137,6 +137,9 @@ ResultOf<O> take(O& op, std::size_t k) {
   }
 }
 
+template <class O>
+inline constexpr bool outside = requires { O::outside; };
+
 /// Before it is polled: the task is about to do this. What several things are waited for by is not
 /// known before, and could be any.
 template <Op O>
@@ -144,16 +147,11 @@ template <Op O>
   if (!detail::simulated()) [[likely]]
     return;
   if constexpr (LeafOp<O>) {
-    detail::point({.object = op.object(),
-                   .what = O::reason.name,
-                   .outside = requires { O::outside;
+    detail::point({.object = op.object(), .what = O::reason.name, .outside = outside<O>});
+  } else {
+    detail::point({.what = "select"});
   }
-});
-}  // namespace branch
-else {
-  detail::point({.what = "select"});
 }
-}  // namespace weft
 
 template <Op O>
 consteval bool hints_of() {
