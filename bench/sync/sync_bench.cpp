@@ -28,14 +28,15 @@ void count(benchmark::State& state, std::int64_t each) {
 
 /// Values through a channel, from one to one or from four to four.
 void channel(benchmark::State& state, int ends) {
+  const int each = per_round / ends;
   run_on(state.range(0), [&] {
     for (auto _ : state) {
       Channel<int> values(static_cast<std::size_t>(state.range(1)));
       Scope scope;
       Latch senders(static_cast<std::size_t>(ends));
       for (int i = 0; i < ends; ++i) {
-        scope.spawn([&] {
-          for (int k = 0; k < per_round / ends; ++k) values.send(k);
+        scope.spawn([&, each] {
+          for (int k = 0; k < each; ++k) values.send(k);
           senders.count_down();
         });
         scope.spawn([&] {
@@ -68,13 +69,14 @@ BENCHMARK(channel_4_to_4)
 /// Lock and unlock by many in turn; `across`: with a yield in between.
 void mutex(benchmark::State& state, bool across) {
   const auto tasks = static_cast<int>(state.range(1));
+  const int each = per_round / tasks;
   run_on(state.range(0), [&] {
     for (auto _ : state) {
       Mutex mutex;
       Scope scope;
       for (int i = 0; i < tasks; ++i) {
-        scope.spawn([&] {
-          for (int k = 0; k < per_round / tasks; ++k) {
+        scope.spawn([&, each] {
+          for (int k = 0; k < each; ++k) {
             const auto guard = mutex.lock();
             if (across) yield();
           }

@@ -14,6 +14,10 @@ std::atomic<std::uint64_t> last_object_id{0};
 
 const CancelFlag Wait::never_cancelled;
 
+void Wait::throw_cancelled() const {
+  throw Cancelled(cancel_reason());
+}
+
 // The empty asm keeps compilers from treating the function as pure and merging two calls around a
 // switch.
 [[gnu::noinline]] Current* current() noexcept {

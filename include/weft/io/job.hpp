@@ -124,21 +124,4 @@ class JobOp {
   Finish finish_;
 };
 
-/// Operations that a thread which may block can simply do.
-template <class O>
-concept JobLike = Op<O> && requires(O op) { op.run_here(); };
-
-/// perform() of a job. On a plain thread, which may block, it is done there and then.
-template <JobLike O>
-ResultOf<O> perform(O op) {
-  const Current* here = current();
-  if (here == nullptr || here->wait == nullptr) {
-    op.run_here();
-    return op.take();
-  }
-  branch::point(op);
-  here->wait->throw_if_cancelled();
-  return detail::wait_for(*here->wait, op);
-}
-
 }  // namespace weft

@@ -117,8 +117,10 @@ class Channel {
     }
     void disarm(Arm& arm) noexcept { channel_.withdraw(arm); }
     Result take() {
-      if (!value_) channel_.throw_if_failed();
-      return std::move(value_);
+      if (value_) [[likely]]
+        return Result(std::in_place, std::move(*value_));
+      channel_.throw_if_failed();
+      return std::nullopt;
     }
 
    private:

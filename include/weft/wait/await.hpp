@@ -60,8 +60,9 @@ class OpAwaiter : std::conditional_t<branch::hints<O>, detail::KeptError, detail
     if constexpr (branch::hints<O>) {
       if (this->error) std::rethrow_exception(this->error);
     }
-    if (polled_ != not_polled) return branch::take(op_, polled_);
-    return suspension_.finish(*current()->wait, op_);
+    const std::size_t k =
+        polled_ != not_polled ? polled_ : suspension_.finish(*current()->wait, op_);
+    return branch::take(op_, k);
   }
 
  private:

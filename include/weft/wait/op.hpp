@@ -22,6 +22,7 @@
 ///     confirm()   optional, noexcept; for objects whose wakers can only hint ("readable now").
 ///                 Called in the waiter once it has won: does the thing itself. False: a false
 ///                 alarm, or not all done yet; nothing is lost, and all is published again.
+///     run_here()  optional: a thread that may block can simply do it; then take() follows
 ///
 /// The op does not move between arm() and the end of the suspension, so peers may write through
 /// arm.slot.

@@ -72,13 +72,13 @@ class Suspension {
     }
   }
 
-  /// After settled().
-  ResultOf<O> finish(Wait& wait, O& op) {
+  /// After settled(): the branch to take().
+  std::size_t finish(Wait& wait, O& op) {
     const std::uint16_t winner = wait.winner();
     disarm_all_but(winner, op);
     wait.close();
-    if (winner == Wait::by_cancel) throw Cancelled(wait.cancel_reason());
-    return branch::take(op, winner);
+    if (winner == Wait::by_cancel) wait.throw_cancelled();
+    return winner;
   }
 
  private:

@@ -128,11 +128,11 @@ class Wait {
   [[nodiscard]] CancelReason cancel_reason_after_open() const noexcept {
     return obeyed()->reason_after_open();
   }
-  void throw_if_cancelled() const {
-    if (const auto reason = cancel_reason(); reason != CancelReason::none) [[unlikely]] {
-      throw Cancelled(reason);
-    }
+  [[gnu::always_inline]] void throw_if_cancelled() const {
+    if (cancel_reason() != CancelReason::none) [[unlikely]]
+      throw_cancelled();
   }
+  [[noreturn]] void throw_cancelled() const;
 
   /// Blocks the calling flow until somebody has committed. Only for flows that own a stack, and for
   /// coroutines in destructors (see Task::let_wait_on_stack).
@@ -259,17 +259,32 @@ class WakeList {
   Wait* last_ = nullptr;
 };
 
+/// A worker's own, used by one task after the other. Atomic in name only: no lock orders these
+/// tasks, and where races between them are looked for (stack/sanitizer.hpp) this is none.
+template <class T>
+class InTurn {
+ public:
+  operator T() const noexcept { return value_.load(std::memory_order_relaxed); }  // relaxed: above
+  void operator=(T value) noexcept { value_.store(value, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<T> value_{};
+};
+
 /// What the calling thread runs at the moment. The only thread-local of the library.
 struct Current {
-  Wait* wait = nullptr;                // null: between tasks
-  std::coroutine_handle<> hop{};       // the coroutine to continue with, see detail::transfer_to()
-  std::uintptr_t coroutines_from = 0;  // the frame that runs them, see there
-  BlockCache* blocks = nullptr;        // the worker's, see task/blocks.hpp
-  std::uint32_t turns = 0;             // see turn_is_over()
+  Wait* wait = nullptr;                    // null: between tasks
+  InTurn<void*> hop;                       // the coroutine to continue with, see transfer_to()
+  InTurn<std::uintptr_t> coroutines_from;  // the frame that runs them, see there
+  BlockCache* blocks = nullptr;            // the worker's, see task/blocks.hpp
+  InTurn<std::uint32_t> turns;             // see turn_is_over()
 
   /// Called once per operation on the outside world. A task whose socket always has more to read
   /// would never wait, and nobody else would run: now and then it has to give way.
-  [[nodiscard]] bool turn_is_over() noexcept { return ++turns % turns_in_a_row == 0; }
+  [[nodiscard]] bool turn_is_over() noexcept {
+    turns = turns + 1;
+    return turns % turns_in_a_row == 0;
+  }
   static constexpr std::uint32_t turns_in_a_row = 64;
 };
 
