@@ -58,6 +58,7 @@ struct Held {
   ObjectId lock;
   bool shared;
   Site taken;
+  std::string who;
 };
 
 /// `from` was held by somebody who asked for another lock.
@@ -76,6 +77,7 @@ class Watch {
   void report_to(std::function<void(const std::string&)> report) {
     std::lock_guard guard(mutex_);
     report_ = std::move(report);
+    orders_matter_ = true;
   }
   void report(const std::string& text) noexcept {
     std::function<void(const std::string&)> to;
@@ -97,6 +99,7 @@ class Watch {
       std::lock_guard guard(mutex_);
       Site& site = asked_[{me, lock}];
       site = Site::here();
+      if (!orders_matter_) return;
       for (const Held& held : held_[me]) {
         if (held.lock == lock && shared && held.shared) continue;  // only with a writer in between
         if (order_[held.lock].contains(lock)) continue;
@@ -113,7 +116,8 @@ class Watch {
     const Holder me = Holder::me();
     std::lock_guard guard(mutex_);
     const auto asked = asked_.find({me, lock});
-    held_[me].push_back({lock, shared, asked == asked_.end() ? Site::here() : asked->second});
+    held_[me].push_back(
+        {lock, shared, asked == asked_.end() ? Site::here() : asked->second, my_name()});
     if (asked != asked_.end()) asked_.erase(asked);
   }
   void released(ObjectId lock) {
@@ -123,12 +127,24 @@ class Watch {
       if (drop(it, lock)) return;
     }
   }
+  [[nodiscard]] std::string held(const std::function<std::uint64_t(ObjectId)>& number) {
+    std::lock_guard guard(mutex_);
+    std::string text;
+    for (const auto& [holder, locks] : held_) {
+      for (const Held& held : locks) {
+        text += held.who + (held.shared ? " reads under" : " holds") + " mutex #" +
+                std::to_string(number(held.lock)) + ", taken at\n" + held.taken.text("    ");
+      }
+    }
+    return text;
+  }
   void forget() {
     std::lock_guard guard(mutex_);
     asked_.clear();
     held_.clear();
     order_.clear();
     report_ = {};
+    orders_matter_ = false;
   }
 
  private:
@@ -183,10 +199,12 @@ class Watch {
   HeldBy held_;
   std::map<ObjectId, std::map<ObjectId, Edge>> order_;
   std::function<void(const std::string&)> report_;
+  bool orders_matter_ = false;
 };
 
 Watch& watch() {
-  static Watch& one = *new Watch;  // never destroyed: locks may be used to the very end
+  alignas(Watch) static std::byte memory[sizeof(Watch)];
+  static Watch& one = *::new (memory) Watch;  // never destroyed: locks may be used to the very end
   return one;
 }
 
@@ -230,6 +248,18 @@ void check_locks(std::function<void(const std::string&)> report) {
 void stop_checking_locks() noexcept {
   detail::locks_checked.store(false);
   watch().forget();
+}
+
+void remember_lock_holders() {
+  detail::locks_checked.store(true);
+}
+
+bool checking_locks() noexcept {
+  return detail::locks_checked.load();
+}
+
+std::string describe_held_locks(const std::function<std::uint64_t(ObjectId)>& number) {
+  return watch().held(number);
 }
 
 namespace detail {

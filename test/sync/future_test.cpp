@@ -64,7 +64,7 @@ ONE_AFTER_ANOTHER(Future, S5_ReadyBeforeAwaitDoesNotPark) {
   const Future<int> future = async([]() -> Coro<int> { co_return 1; });
   co_await all_others_wait();
   EXPECT_TRUE(future.done());
-  int others = 0;
+  std::atomic<int> others = 0;
   Scope scope;
   here.spawn(scope, [&]() -> Coro<> {
     ++others;

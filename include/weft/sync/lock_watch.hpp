@@ -43,6 +43,12 @@ namespace weft {
 void check_locks(std::function<void(const std::string&)> report = {});
 /// Also forgets everything seen so far.
 void stop_checking_locks() noexcept;
+[[nodiscard]] bool checking_locks() noexcept;
+/// Only for describe_held_locks(): orders do not matter. Until stop_checking_locks().
+void remember_lock_holders();
+/// Who holds which lock now, and since where, a few lines each; of those taken while they were
+/// checked. `number` gives the number of a lock.
+[[nodiscard]] std::string describe_held_locks(const std::function<std::uint64_t(ObjectId)>& number);
 
 namespace detail {
 
