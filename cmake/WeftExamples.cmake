@@ -50,3 +50,11 @@ int main(int argc, char** argv) { return example_${name}_main(argc, argv); }")
     set_tests_properties(example.${name} PROPERTIES LABELS example TIMEOUT 300)
   endif()
 endforeach()
+
+# The race that this example has: not seen on a pool, and seen in the first run of a simulation.
+if(WEFT_BUILD_TESTS AND WEFT_SANITIZE STREQUAL "thread")
+  target_link_libraries(example_race PRIVATE weft::races)
+  add_test(NAME example.race.simulated COMMAND example_race --sim)
+  set_tests_properties(example.race.simulated PROPERTIES LABELS "example" TIMEOUT 300
+    PASS_REGULAR_EXPRESSION "race: a data race, in run 1 .seed 1")
+endif()

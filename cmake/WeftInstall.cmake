@@ -2,7 +2,7 @@
 
 include(CMakePackageConfigHelpers)
 
-install(TARGETS weft weft_oslocks weft_tripwires EXPORT weftTargets
+install(TARGETS weft weft_oslocks weft_tripwires weft_races EXPORT weftTargets
   OBJECTS DESTINATION ${CMAKE_INSTALL_LIBDIR}/weft
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}

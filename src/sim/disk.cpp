@@ -10,7 +10,8 @@ namespace weft::sim {
 
 namespace {
 constexpr std::int64_t largest_file = std::int64_t{1} << 30;
-}
+constexpr std::size_t sector = 512;
+}  // namespace
 
 Disk::Disk(Universe& universe) : universe_(universe) {
   const NodePtr root = make(true, 0755);
@@ -173,14 +174,25 @@ SysResult Disk::open(SlowCall& call, HostWorld& world) {
 
 SysResult Disk::read(SlowCall& call, Node& node) {
   if (node.directory) return -EISDIR;
+  if (universe_.network().strikes(&Faults::failing_reads, 64)) return -EIO;
   const auto from = static_cast<std::uint64_t>(std::max<std::int64_t>(call.offset, 0));
   std::size_t n = from >= node.cached.size()
                       ? 0
                       : std::min<std::size_t>(call.buffer.size(), node.cached.size() - from);
   if (n > 1 && universe_.network().strikes(&Faults::short_transfers)) n = (n + 1) / 2;
+  if (n > 0 && universe_.network().strikes(&Faults::bit_rot, 64)) rot(node, from, n);
   const auto* bytes = reinterpret_cast<const std::byte*>(node.cached.data()) + from;
   call.buffer.assign(bytes, bytes + n);
   return static_cast<SysResult>(n);
+}
+
+// Not of what the cache alone has.
+void Disk::rot(Node& node, std::uint64_t from, std::size_t n) {
+  Engine& engine = universe_.engine();
+  const std::uint64_t at = from + engine.decide(Kind::fault, static_cast<std::uint32_t>(n));
+  if (at >= node.kept.size() || node.kept[at] != node.cached[at]) return;
+  node.kept[at] = node.cached[at] =
+      static_cast<char>(node.kept[at] ^ (1 << engine.decide(Kind::fault, 8)));
 }
 
 void Disk::apply(std::string& content, const Write& write) {
@@ -219,8 +231,20 @@ SysResult Disk::sync(Node& node) {
     return -EIO;
   }
   for (const Step& step : std::exchange(journal_, {})) apply(kept_names_, step);
-  for (const Write& write : std::exchange(node.writes, {})) apply(node.kept, write);
+  for (Write& write : std::exchange(node.writes, {})) {
+    const bool astray =
+        !write.truncates && universe_.network().strikes(&Faults::misdirected_writes, 32);
+    if (astray) misdirect(write, node.kept.size());
+    apply(node.kept, write);
+  }
   return 0;
+}
+
+// To another sector of what is there.
+void Disk::misdirect(Write& write, std::size_t size) {
+  const auto sectors = static_cast<std::uint32_t>(size / sector + 1);
+  const std::uint64_t to = universe_.engine().decide(Kind::fault, sectors) * sector;
+  write.offset = to + write.offset % sector;
 }
 
 void Disk::fill(FileStatus& status, const Node& node) const {
@@ -320,7 +344,6 @@ void Disk::crash() {
 }
 
 void Disk::lose_writes(Node& node) {
-  constexpr std::size_t sector = 512;
   const auto writes = std::exchange(node.writes, {});
   if (!writes.empty()) {
     Engine& engine = universe_.engine();

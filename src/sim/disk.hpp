@@ -70,6 +70,8 @@ class Disk {
   void change(Step step);
   static void apply(Names& names, const Step& step);
   static void apply(std::string& content, const Write& write);
+  void rot(Node& node, std::uint64_t from, std::size_t n);
+  void misdirect(Write& write, std::size_t size);
   void lose_writes(Node& node);
   [[nodiscard]] NodePtr make(bool directory, unsigned mode);
   void fill(FileStatus& status, const Node& node) const;

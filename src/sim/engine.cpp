@@ -1,5 +1,7 @@
 #include <weft/sim/engine.hpp>
 
+#include <weft/stack/sanitizer.hpp>
+#include <weft/sync/lock_watch.hpp>
 #include <weft/task/dump.hpp>
 
 #include "sim/universe.hpp"
@@ -18,21 +20,43 @@ std::atomic<Engine*> active{nullptr};
 
 bool at_point(const Point& point) noexcept {
   Engine* const engine = Engine::here();
+  // To whoever runs the simulation: it may be this task's last point, if it cannot be stopped.
+  if (engine != nullptr) stack::published(static_cast<Io*>(engine));
+  const stack::Aside aside;
   if (engine != nullptr) engine->at_point(point);
   return engine != nullptr;
 }
 void born(const void* address) noexcept {
+  const stack::Aside aside;
   if (Engine* engine = Engine::here()) engine->born(address);
 }
 void hold_points(bool on) noexcept {
+  const stack::Aside aside;
   if (Engine* engine = Engine::here()) engine->hold_points(on);
 }
 bool buggify_here(const char* file, unsigned line) noexcept {
+  const stack::Aside aside;
   Engine* const engine = Engine::here();
   return engine != nullptr && engine->buggify(file, line);
 }
 constexpr detail::PointHooks hooks{
     .at = &at_point, .born = &born, .hold = &hold_points, .buggify = &buggify_here};
+
+/// While it lives one can ask who holds which lock; in runs that are to be told about.
+class LockHolders {
+ public:
+  explicit LockHolders(bool wanted) : mine_(wanted && !checking_locks()) {
+    if (mine_) remember_lock_holders();
+  }
+  LockHolders(const LockHolders&) = delete;
+  LockHolders& operator=(const LockHolders&) = delete;
+  ~LockHolders() {
+    if (mine_) stop_checking_locks();
+  }
+
+ private:
+  const bool mine_;
+};
 
 std::string type_of_current_exception() {
   const std::type_info* type = abi::__cxa_current_exception_type();
@@ -59,6 +83,8 @@ const char* to_string(Failure::Kind kind) noexcept {
       return "starvation";
     case Failure::Kind::leak:
       return "not repeatable";
+    case Failure::Kind::race:
+      return "a data race";
   }
   return "?";
 }
@@ -67,6 +93,8 @@ const char* to_string(Failure::Kind kind) noexcept {
 
 Engine::Engine(EngineOptions options)
     : Io({.stack_size = options.stack_size,
+          // A stack that was used before is cleaned then: no task inherits another's history.
+          .measure_stacks = races_seen != nullptr,
           .on_unhandled =
               [this](const Task& task, const std::exception_ptr& error) {
                 fail(Failure::Kind::error, std::string(task.name()),
@@ -81,6 +109,9 @@ Engine::Engine(EngineOptions options)
   if (!active.compare_exchange_strong(none, this)) {
     throw std::logic_error("there is a simulation in this process already; one at a time");
   }
+#if defined(WEFT_TSAN)
+  stack::races_wanted = races_seen != nullptr;
+#endif
   try {
     worker_.attach(true);
   } catch (...) {
@@ -100,6 +131,9 @@ void Engine::abandon() noexcept {
   leave_registry();
   detail::point_hooks.store(nullptr);
   worker_.detach();
+#if defined(WEFT_TSAN)
+  stack::races_wanted = false;
+#endif
   active.store(nullptr);
 }
 
@@ -125,6 +159,9 @@ void Engine::reset(const RunOptions& options) {
   older_.clear();
   last_address_ = 0;
   ready_.clear();
+  still_.clear();
+  still_hosts_.clear();
+  host_of_task_.clear();
   left_.reset();
   chosen_ = nullptr;
   idle_steps_ = 0;
@@ -142,6 +179,8 @@ void Engine::reset(const RunOptions& options) {
 Run Engine::run(const RunOptions& options, const std::function<void()>& body) {
   WEFT_CHECK(!broken_ && live() == 0, "a simulation is run again before its tasks have ended");
   reset(options);
+  const LockHolders holders(run_.trace);
+  if (races_seen != nullptr) races_before_ = races_seen();
   spawn(
       [&] {
         try {
@@ -155,7 +194,15 @@ Run Engine::run(const RunOptions& options, const std::function<void()>& body) {
         }
       },
       {.name = "main"});
-  drive();
+  {
+    const stack::Aside aside;
+    drive();
+  }
+  stack::received(static_cast<Io*>(this));  // from all tasks that have ended
+  if (!broken_) {
+    check_races();
+    stack::forget_ended_strands();
+  }
   if (!broken_) clear_outside();
   if (tape_error_) std::rethrow_exception(tape_error_);
   const std::size_t used = result_.tape.choices.size();
@@ -194,9 +241,13 @@ void Engine::drive() {
       if (stopping_) {
         broken_ = true;  // somebody waits where he cannot be cancelled
       } else {
+        const std::string still =
+            still_.empty() ? ""
+                           : " (" + std::to_string(still_.size()) + " on a host that is paused)";
         fail(Failure::Kind::deadlock, "",
-             std::to_string(live()) + " task(s) wait and nothing can wake them\n" +
-                 dump(*this, {.backtraces = run_.trace}));
+             std::to_string(live()) + " task(s) wait and nothing can wake them" + still + "\n" +
+                 dump(*this, {.backtraces = run_.trace}) +
+                 describe_held_locks([this](ObjectId lock) { return number_of(lock); }));
       }
     }
   }
@@ -220,20 +271,29 @@ bool Engine::advance_time() {
 // The outside
 
 Universe& Engine::universe() {
+  const stack::Aside aside;
   if (!universe_) universe_ = std::make_unique<Universe>(*this);
   return *universe_;
 }
 
 Instant Engine::now() noexcept {
+  const stack::Aside aside;
   return universe_ ? universe_->here().read_clock(now_) : now_;
 }
 
 void Engine::arm_timer(TimerNode& timer) noexcept {
+  const stack::Aside aside;
   if (universe_) timer.deadline = universe_->here().true_time(timer.deadline);
   timeline_.arm(timer);
 }
 
+void Engine::disarm_timer(TimerNode& timer) noexcept {
+  const stack::Aside aside;
+  timeline_.disarm(timer);
+}
+
 void Engine::at(Instant when, std::function<void()> happens) {
+  const stack::Aside aside;
   events_.emplace(std::pair(std::max(when, now_), ++last_event_), std::move(happens));
 }
 
@@ -258,6 +318,7 @@ void Engine::clear_outside() {
 }
 
 void Engine::fail(Failure::Kind kind, std::string key, std::string what) noexcept {
+  const stack::Aside aside;
   if (stopping_) return;
   failure_ = Failure{.kind = kind, .key = std::move(key), .what = std::move(what)};
   stop_everything();
@@ -265,6 +326,8 @@ void Engine::fail(Failure::Kind kind, std::string key, std::string what) noexcep
 
 void Engine::stop_everything() noexcept {
   stopping_ = true;
+  still_hosts_.clear();
+  for (const Ready& ready : std::exchange(still_, {})) add(ready);
   root().cancel_children(CancelReason::shutdown);
 }
 

@@ -1,6 +1,7 @@
 // Of sim::Engine: what is decided, and who goes on.
 #include <weft/sim/engine.hpp>
 #include <weft/stack/backtrace.hpp>
+#include <weft/stack/sanitizer.hpp>
 #include <weft/task/dump.hpp>
 
 #include "sim/universe.hpp"
@@ -86,6 +87,7 @@ void Engine::does_not_fit(const Choice& on_tape, Kind kind, std::uint32_t n) {
 }
 
 std::uint32_t Engine::decide(Kind kind, std::uint32_t n) {
+  const stack::Aside aside;
   return decide_by(kind, n, [&](Strategy& strategy) { return strategy.choose(kind, n); });
 }
 
@@ -118,7 +120,18 @@ Candidate Engine::silent(const Task& task) noexcept {
       .tid = static_cast<std::uint32_t>(task.tid()), .priority = task.priority(), .silent = true};
 }
 
+std::uint64_t Engine::next_tid() noexcept {
+  const stack::Aside aside;
+  return ++last_tid_;
+}
+
+void Engine::retire() noexcept {
+  live_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: one thread
+}
+
 void Engine::launch(Task& task) noexcept {
+  stack::published(&task);
+  const stack::Aside aside;
   if (run_.trace) {
     const auto tid = static_cast<std::uint32_t>(task.tid());
     result_.names.emplace(tid, task.name());
@@ -126,10 +139,13 @@ void Engine::launch(Task& task) noexcept {
     result_.profile.tasks[tid].parent =
         parent == nullptr ? 0 : static_cast<std::uint32_t>(parent->tid());
   }
+  if (universe_) host_of_task_[task.tid()] = &universe_->here();
   add({.task = &task, .candidate = silent(task), .what = "begins"});
 }
 
 void Engine::ready(Task& task) noexcept {
+  stack::published(&task);
+  const stack::Aside aside;
   WEFT_CHECK(this_worker() == &worker_, "task '", task.name(),
              "' of a simulation is woken by another thread; a simulation must not have any");
   Candidate candidate = silent(task);
@@ -140,7 +156,22 @@ void Engine::ready(Task& task) noexcept {
 
 void Engine::add(Ready ready) noexcept {
   ready.since = result_.steps;
-  ready_.push_back(ready);
+  (stands_still(*ready.task) ? still_ : ready_).push_back(ready);
+}
+
+bool Engine::stands_still(const Task& task) const noexcept {
+  if (still_hosts_.empty()) return false;
+  const auto it = host_of_task_.find(task.tid());
+  return it != host_of_task_.end() &&
+         std::ranges::find(still_hosts_, it->second) != still_hosts_.end();
+}
+
+void Engine::hold_still(const Host& host, bool on) noexcept {
+  if (stopping_) return;
+  std::erase(still_hosts_, &host);
+  if (on) still_hosts_.push_back(&host);
+  auto all = std::exchange(on ? ready_ : still_, {});
+  for (const Ready& ready : all) add(ready);
 }
 
 // Nothing changes any more, but somebody could go on and has not been let for long: an unfair
@@ -205,6 +236,12 @@ void Engine::at_point(const Point& point) noexcept {
     return;
   }
   if (!events_.empty()) happen();
+  if (stands_still(task)) {
+    left_ = Ready{.task = &task, .candidate = silent(task), .what = point.what, .at_point = true};
+    worker_.budget_ = 0;  // back to drive(), whoever else there is
+    worker_.yield_fiber(task);
+    if (stopping_) return;
+  }
   Candidate me = silent(task);
   me.silent = false;
   me.access = point.access;
@@ -235,6 +272,12 @@ void Engine::at_point(const Point& point) noexcept {
     idle_steps_ = 0;
   }
   check_limits();
+  if (races_seen != nullptr) check_races();
+}
+
+void Engine::check_races() noexcept {
+  if (races_seen == nullptr || races_seen() == races_before_) return;
+  fail(Failure::Kind::race, "", "ThreadSanitizer has reported a data race; see its report");
 }
 
 void Engine::goes_on(const Candidate& candidate, const char* what, std::uint64_t object) noexcept {

@@ -149,6 +149,9 @@ class Search {
       if (run.failure) return failing(run, report);
       if (options_.paranoid > 0 && i % options_.paranoid == 0 && !run.redundant) {
         report.leak = look_for_leak(explorer_, run);
+        if (!report.leak && i == 0 && settings_.paranoid) {
+          report.leak = look_elsewhere(options_, run.tape);
+        }
         if (report.leak) return std::nullopt;
       }
       if (!strategy_used->end()) {
@@ -169,6 +172,7 @@ class Search {
   }
   std::optional<Tape> failing(const Run& run, const Report& report) {
     found_in_ = report.runs;
+    failure_ = run.failure;
     Tape tape = run.tape;
     tape.name = options_.name;
     return tape;
@@ -176,6 +180,13 @@ class Search {
 
   /// A failing tape: what it does, and what it comes down to.
   void again(const Tape& tape) {
+    if (failure_ &&
+        failure_->kind == Failure::Kind::race) {  // it has been told, and would be again
+      report_.found = Found{.failure = *failure_, .seed = tape.seed, .run = found_in_};
+      report_.found->tape = report_.found->plainest = tape;
+      save(*report_.found);
+      return;
+    }
     const Run run = explorer_.once({.tape = &tape, .trace = true});
     if (!run.failure || run.hash != tape.hash) {
       report_.leak = look_for_leak(explorer_, run);
@@ -228,6 +239,7 @@ class Search {
     found.tape_file = path.string();
     found.replay = "WEFT_REPLAY=" + found.tape_file + " " +
                    (options_.command.empty() ? command_line() : options_.command);
+    for (const std::string& argument : options_.arguments) found.replay += " " + argument;
   }
 
   void replay(const Tape& tape) {
@@ -255,6 +267,7 @@ class Search {
   Stopwatch watch_;
   Report report_;
   std::uint64_t found_in_ = 0;
+  std::optional<Failure> failure_;
 };
 
 }  // namespace

@@ -62,6 +62,10 @@ struct Shrunk {
 /// Looks whether the run depends on more than its tape.
 [[nodiscard]] std::optional<Leak> look_for_leak(Explorer& explorer, const Run& run);
 
+/// The same in another process, where nothing lies where it lies here. None either if there cannot
+/// be one.
+[[nodiscard]] std::optional<Leak> look_elsewhere(const Options& options, const Tape& tape);
+
 /// Splits the seeds among processes. Gives a tape that fails, if one of them has found one; and
 /// counts runs and steps.
 [[nodiscard]] std::optional<Tape> explore_in_processes(

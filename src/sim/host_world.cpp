@@ -1,10 +1,13 @@
 #include "sim/host_world.hpp"
 
+#include <weft/stack/sanitizer.hpp>
+
 #include "sim/disk.hpp"
 #include "sim/stream.hpp"
 #include "sim/universe.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include <netdb.h>
@@ -176,6 +179,7 @@ std::uint16_t HostWorld::ephemeral_port() noexcept {
 }
 
 SysResult HostWorld::socket(int domain, int type, int /*protocol*/) {
+  const stack::Aside aside;
   if (domain != AF_INET && domain != AF_INET6) return -EAFNOSUPPORT;
   const int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (kind == SOCK_STREAM) return add(std::make_shared<Stream>(*this, domain));
@@ -184,6 +188,7 @@ SysResult HostWorld::socket(int domain, int type, int /*protocol*/) {
 }
 
 SysResult HostWorld::bind(int fd, const sockaddr* address, socklen_t size) {
+  const stack::Aside aside;
   Descriptor* thing = find(fd);
   if (thing == nullptr) return -EBADF;
   const auto endpoint = Endpoint::from(address, size);
@@ -194,11 +199,13 @@ SysResult HostWorld::bind(int fd, const sockaddr* address, socklen_t size) {
 }
 
 SysResult HostWorld::listen(int fd, int backlog) {
+  const stack::Aside aside;
   Descriptor* thing = find(fd);
   return thing == nullptr ? -EBADF : thing->listen(backlog);
 }
 
 SysResult HostWorld::accept(int fd, sockaddr* address, socklen_t* size) {
+  const stack::Aside aside;
   Descriptor* thing = find(fd);
   if (thing == nullptr) return -EBADF;
   Endpoint peer;
@@ -208,6 +215,7 @@ SysResult HostWorld::accept(int fd, sockaddr* address, socklen_t* size) {
 }
 
 SysResult HostWorld::connect(int fd, const sockaddr* address, socklen_t size) {
+  const stack::Aside aside;
   Descriptor* thing = find(fd);
   if (thing == nullptr) return -EBADF;
   const auto endpoint = Endpoint::from(address, size);
@@ -215,6 +223,7 @@ SysResult HostWorld::connect(int fd, const sockaddr* address, socklen_t size) {
 }
 
 SysResult HostWorld::name(int fd, End end, sockaddr* address, socklen_t* size) {
+  const stack::Aside aside;
   Descriptor* thing = find(fd);
   if (thing == nullptr) return -EBADF;
   Endpoint endpoint;
@@ -224,6 +233,7 @@ SysResult HostWorld::name(int fd, End end, sockaddr* address, socklen_t* size) {
 }
 
 SysResult HostWorld::set_option(int fd, int level, int option, const void* value, socklen_t size) {
+  const stack::Aside aside;
   if (find(fd) == nullptr) return -EBADF;
   int number = 0;
   if (size >= sizeof number) std::memcpy(&number, value, sizeof number);
@@ -232,6 +242,7 @@ SysResult HostWorld::set_option(int fd, int level, int option, const void* value
 }
 
 SysResult HostWorld::get_option(int fd, int level, int option, void* value, socklen_t* size) {
+  const stack::Aside aside;
   Descriptor* thing = find(fd);
   if (thing == nullptr) return -EBADF;
   int number = 0;
@@ -249,17 +260,27 @@ SysResult HostWorld::get_option(int fd, int level, int option, void* value, sock
   return 0;
 }
 
+// Who hears something may rely on what was done before it was said; whoever that was, to be on the
+// safe side.
 SysResult HostWorld::receive(int fd, msghdr& message, int /*flags*/) {
-  Descriptor* thing = find(fd);
-  return thing == nullptr ? -EBADF : thing->receive(message);
+  SysResult result = -EBADF;
+  {
+    const stack::Aside aside;
+    if (Descriptor* thing = find(fd)) result = thing->receive(message);
+  }
+  if (result >= 0) stack::received(&universe_);
+  return result;
 }
 
 SysResult HostWorld::send(int fd, const msghdr& message, int /*flags*/) {
+  stack::published(&universe_);
+  const stack::Aside aside;
   Descriptor* thing = find(fd);
   return thing == nullptr ? -EBADF : thing->send(message);
 }
 
 SysResult HostWorld::shutdown(int fd, int how) {
+  const stack::Aside aside;
   Descriptor* thing = find(fd);
   return thing == nullptr ? -EBADF : thing->shutdown(how);
 }
@@ -279,12 +300,14 @@ SysResult HostWorld::pair_of(int (&fds)[2]) {
 }
 
 SysResult HostWorld::socket_pair(int domain, int type, int (&fds)[2]) {
+  const stack::Aside aside;
   if (domain != AF_UNIX) return -EOPNOTSUPP;
   if ((type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) != SOCK_STREAM) return -ESOCKTNOSUPPORT;
   return pair_of(fds);
 }
 
 SysResult HostWorld::pipe(int (&fds)[2]) {
+  const stack::Aside aside;
   return pair_of(fds);
 }
 
@@ -303,6 +326,7 @@ SysResult HostWorld::write(int fd, const iovec* parts, int count) {
 }
 
 SysResult HostWorld::close(int fd) noexcept {
+  const stack::Aside aside;
   const auto it = things_.find(fd);
   if (it == things_.end()) return -EBADF;
   const auto thing = std::move(it->second);
@@ -314,12 +338,19 @@ SysResult HostWorld::close(int fd) noexcept {
 }
 
 void HostWorld::random(std::span<std::byte> out) {
+  const stack::Aside aside;
   Engine& engine = universe_.engine();
   for (std::byte& b : out) b = static_cast<std::byte>(engine.decide(Kind::user, 256));
 }
 
 std::int64_t HostWorld::wall_clock() noexcept {
+  const stack::Aside aside;
   constexpr std::int64_t first_of_2026 = 1'767'225'600'000'000'000;
+  if (universe_.network().strikes(&Faults::clock_jumps, 16)) {
+    using std::chrono::hours, std::chrono::seconds;
+    constexpr std::array<Duration, 4> jumps{hours(-1), seconds(-1), seconds(1), hours(1)};
+    host_.jump(jumps[universe_.engine().decide(Kind::fault, jumps.size())]);
+  }
   return first_of_2026 + universe_.engine().true_now().ns() + host_.ahead().count();
 }
 
@@ -334,6 +365,7 @@ Duration HostWorld::time_of(const SlowCall& call) {
 }
 
 void HostWorld::call(SlowCall& call) noexcept {
+  const stack::Aside aside;
   if (dead_) {
     call.result = -EIO;
     return;

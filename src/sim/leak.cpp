@@ -3,10 +3,16 @@
 #include "sim/explorer.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <string_view>
 #include <vector>
 
+#include <fcntl.h>
 #include <malloc.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace weft::sim {
 
@@ -83,6 +89,48 @@ std::optional<Leak> look_for_leak(Explorer& explorer, const Run& run) {
               .event = at + 1,
               .first = tell(first, at, one),
               .second = tell(second, at, other)};
+}
+
+// The tape is played there, strictly: it must fit, and come to the same hash.
+std::optional<Leak> look_elsewhere(const Options& options, const Tape& tape) {
+  if (options.arguments.empty()) return std::nullopt;
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("weft-" + std::to_string(::getpid()) + ".tape");
+  Tape named = tape;
+  named.name = options.name;
+  named.save(file.string());
+
+  std::vector<std::string> words{"/proc/self/exe"};
+  words.insert(words.end(), options.arguments.begin(), options.arguments.end());
+  std::vector<std::string> settings{"WEFT_REPLAY=" + file.string()};
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (!std::string_view(*variable).starts_with("WEFT_REPLAY=")) settings.emplace_back(*variable);
+  }
+  const auto pointers = [](std::vector<std::string>& texts) {
+    std::vector<char*> all;
+    for (std::string& text : texts) all.push_back(text.data());
+    all.push_back(nullptr);
+    return all;
+  };
+  posix_spawn_file_actions_t quietly;
+  ::posix_spawn_file_actions_init(&quietly);
+  ::posix_spawn_file_actions_addopen(&quietly, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&quietly, STDOUT_FILENO, STDERR_FILENO);
+  pid_t child = 0;
+  const int error = ::posix_spawn(&child, words[0].c_str(), &quietly, nullptr,
+                                  pointers(words).data(), pointers(settings).data());
+  ::posix_spawn_file_actions_destroy(&quietly);
+  int status = 0;
+  if (error == 0) ::waitpid(child, &status, 0);
+  std::error_code ignored;
+  std::filesystem::remove(file, ignored);
+  if (error != 0 || status == 0) return std::nullopt;
+  return Leak{.seed = tape.seed,
+              .event = 0,
+              .first = "it passed",
+              .second =
+                  "in another process, with the same decisions, it did not, or went another "
+                  "way"};
 }
 
 }  // namespace weft::sim

@@ -31,10 +31,9 @@ Engine& Stream::engine() noexcept {
   return world().universe().engine();
 }
 
+// It lives until then, also if its descriptor is closed: what it has sent is still to arrive.
 void Stream::later(Duration after, void (Stream::*f)()) {
-  engine().at(engine().true_now() + after, [weak = std::weak_ptr<Stream>(self()), f] {
-    if (const auto stream = weak.lock()) (*stream.*f)();
-  });
+  engine().at(engine().true_now() + after, [stream = self(), f] { (*stream.*f)(); });
 }
 
 std::pair<std::shared_ptr<Stream>, std::shared_ptr<Stream>> Stream::pair(HostWorld& world) {
@@ -203,9 +202,7 @@ void Stream::transmit() {
   flying_ = std::exchange(queued_, {});
   end_flying_ = std::exchange(end_queued_, false);
   in_flight_ = true;
-  // It lives until what it has sent has arrived, also if its descriptor is closed.
-  engine().at(engine().true_now() + network().draw_latency(world().host(), *peer_host_),
-              [stream = self()] { stream->arrive(); });
+  later(network().draw_latency(world().host(), *peer_host_, flying_.size()), &Stream::arrive);
 }
 
 // At the other side.
@@ -379,7 +376,8 @@ void Datagrams::deliver(HostWorld& from, Host& to, const Endpoint& at, Datagram 
   Universe& universe = from.universe();
   Host& sender = from.host();
   universe.engine().at(
-      universe.engine().true_now() + universe.network().draw_latency(sender, to),
+      universe.engine().true_now() +
+          universe.network().draw_latency(sender, to, datagram.bytes.size()),
       [&universe, &sender, &to, port = at.port, address = at.ip, datagram = std::move(datagram)] {
         constexpr std::size_t longest_queue = 256;
         if (!to.up() || !universe.network().connected(sender, to)) return;

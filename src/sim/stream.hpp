@@ -46,7 +46,7 @@ class Stream final : public Descriptor {
   }
   [[nodiscard]] Network& network() noexcept;
   [[nodiscard]] Engine& engine() noexcept;
-  /// Calls f, a member, after so long, if this still exists.
+  /// Calls f, a member, after so long.
   void later(Duration after, void (Stream::*f)());
   [[nodiscard]] std::size_t room() const noexcept;
   [[nodiscard]] bool over() const noexcept;

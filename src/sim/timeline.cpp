@@ -124,9 +124,9 @@ std::string Report::text() const {
   if (leak) {
     text += "the run with seed " + std::to_string(leak->seed) +
             " depends on something that the simulation does not control.\n  Made twice with the "
-            "same decisions, it differs first in step " +
-            std::to_string(leak->event) + ":\n  once    " + leak->first + "\n  again   " +
-            leak->second +
+            "same decisions" +
+            (leak->event == 0 ? "" : ", it differs first in step " + std::to_string(leak->event)) +
+            ":\n  once    " + leak->first + "\n  again   " + leak->second +
             "\n  Look for: addresses that are compared, hashed or printed; memory that is not "
             "initialised;\n  clocks, random numbers, threads or statics that are not the "
             "simulation's.\n";
@@ -134,7 +134,8 @@ std::string Report::text() const {
   if (!found) return text + (leak ? "" : "no failure in ") + line + "\n";
   const Found& f = *found;
   text += std::string(to_string(f.failure.kind)) + ", in run " + std::to_string(f.run) + " (seed " +
-          std::to_string(f.seed) + ", " + f.tape.strategy + ")\n  " + f.failure.what + "\n";
+          std::to_string(f.seed) + (f.tape.strategy.empty() ? "" : ", " + f.tape.strategy) +
+          ")\n  " + f.failure.what + "\n";
   if (!f.timeline.empty()) {
     text += "\n  The plainest run that fails like this has " + std::to_string(f.plainest_events) +
             " steps, of which " + std::to_string(f.plainest.edits()) +

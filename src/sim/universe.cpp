@@ -1,5 +1,6 @@
 #include "sim/universe.hpp"
 
+#include <weft/stack/sanitizer.hpp>
 #include <weft/task/local.hpp>
 #include <weft/task/scope.hpp>
 
@@ -96,8 +97,12 @@ std::string Host::address() const {
 }
 
 void Host::start(std::function<void()> process, std::string_view process_name) {
-  if (!up_) world_ = std::make_shared<HostWorld>(universe_, *this, *disk_);
+  if (!up_) {
+    world_ = std::make_shared<HostWorld>(universe_, *this, *disk_);
+    programs_.clear();
+  }
   up_ = true;
+  programs_.emplace_back(process, process_name);
   Engine& engine = universe_.engine();
   const Bind bind(host_of_task, this);
   const std::string name = process_name.empty() ? name_ : name_ + "/" + std::string(process_name);
@@ -127,6 +132,7 @@ std::size_t Host::processes() const noexcept {
 
 void Host::end_processes() {
   const Shield shield;  // what has begun is brought to its end
+  go_on();
   const auto processes = std::exchange(processes_, {});
   for (const auto& process : processes) process->task.cancel(CancelReason::shutdown);
   for (const auto& process : processes) process->task.wait();
@@ -147,44 +153,78 @@ void Host::crash() {
   disk_->crash();
 }
 
+void Host::restart() {
+  crash();
+  const auto programs = programs_;  // start() makes a new list
+  for (const auto& [process, name] : programs) start(process, name);
+}
+
 void Host::stop() {
   end_processes();
+  programs_.clear();
+}
+
+void Host::pause() {
+  const stack::Aside aside;
+  if (this_task() != nullptr && &universe_.here() == this) {
+    throw std::logic_error("a process cannot pause the host it runs on, '" + name_ +
+                           "': nobody would resume it. Do it from another host.");
+  }
+  if (pauses_++ == 0) universe_.engine().hold_still(*this, true);
+}
+
+void Host::resume() {
+  const stack::Aside aside;
+  if (pauses_ > 0 && --pauses_ == 0) universe_.engine().hold_still(*this, false);
+}
+
+void Host::go_on() {
+  if (std::exchange(pauses_, 0) > 0) universe_.engine().hold_still(*this, false);
 }
 
 void Host::clock(int ppm, Duration ahead) {
+  const stack::Aside aside;
   constexpr int most = 500'000;
   if (ppm < -most || ppm > most) {
     throw std::invalid_argument("a clock that is off by " + std::to_string(ppm) +
                                 " millionths; at most half as fast again, or half as fast");
   }
+  const Instant now = universe_.engine().true_now();
+  read_since_ = read_clock(now);
+  rate_since_ = now;
   ppm_ = ppm;
   ahead_ = ahead;
 }
 
 // Whole steps of the clock, by the millionths of the time: it never goes back.
 Instant Host::read_clock(Instant truth) const noexcept {
-  if (ppm_ == 0 || truth.is_never()) return truth;
+  if (truth.is_never()) return truth;
   constexpr std::int64_t million = 1'000'000;
-  const std::int64_t whole = truth.ns() / million * ppm_;
-  const std::int64_t rest = truth.ns() % million * ppm_;
+  const std::int64_t since = (truth - rate_since_).count();
+  const std::int64_t whole = since / million * ppm_;
+  const std::int64_t rest = since % million * ppm_;
   const std::int64_t rest_floor = rest >= 0 ? rest / million : -((-rest + million - 1) / million);
-  return Instant(Duration(truth.ns() + whole + rest_floor));
+  return read_since_ + Duration(since + whole + rest_floor);
 }
 
 // The first time at which the clock shows this: a timer never fires before its time.
 Instant Host::true_time(Instant read) const noexcept {
-  if (ppm_ == 0 || read.is_never()) return read;
+  if (read.is_never()) return read;
+  if (read <= read_since_) return rate_since_;
   constexpr std::int64_t million = 1'000'000;
   const std::int64_t rate = million + ppm_;
-  std::int64_t ns = read.ns() / rate * million + read.ns() % rate * million / rate;
-  while (ns > 0 && read_clock(Instant(Duration(ns - 1))) >= read) --ns;
-  while (read_clock(Instant(Duration(ns))) < read) ++ns;
-  return Instant(Duration(ns));
+  const std::int64_t since = (read - read_since_).count();
+  Instant truth = rate_since_ + Duration(since / rate * million + since % rate * million / rate);
+  constexpr Duration tick(1);
+  while (truth > rate_since_ && read_clock(truth + -tick) >= read) truth = truth + -tick;
+  while (read_clock(truth) < read) truth = truth + tick;
+  return truth;
 }
 
 // Network
 
 void Network::latency(Duration shortest, Duration longest) {
+  const stack::Aside aside;
   if (shortest < Duration::zero() || longest < shortest) {
     throw std::invalid_argument("a latency from " + std::to_string(shortest.count()) + " to " +
                                 std::to_string(longest.count()) + " ns makes no sense");
@@ -194,6 +234,7 @@ void Network::latency(Duration shortest, Duration longest) {
 }
 
 void Network::allow(const Faults& faults) {
+  const stack::Aside aside;
   allowed_ = faults;
   drawn_.clear();
 }
@@ -209,7 +250,7 @@ bool Network::strikes(bool Faults::* fault, std::uint32_t one_in) {
   return it->second && engine.decide(Kind::fault, one_in) == 1;
 }
 
-Duration Network::draw_latency(const Host& from, const Host& to) {
+Duration Network::draw_latency(const Host& from, Host& to, std::size_t bytes) {
   if (&from == &to) return Duration::zero();
   constexpr std::uint32_t steps = 16;
   constexpr int slow = 100;
@@ -218,18 +259,40 @@ Duration Network::draw_latency(const Host& from, const Host& to) {
   if (width > Duration::zero()) {
     latency += width / (steps - 1) * universe_.engine().decide(Kind::delay, steps);
   }
-  return strikes(&Faults::slow_links, 32) ? latency * slow : latency;
+  if (strikes(&Faults::slow_links, 32)) latency *= slow;
+  maybe_pause(to);
+  if (bandwidth_ == 0) return latency;
+  constexpr std::size_t header = 40;
+  const Instant now = universe_.engine().true_now();
+  Instant& free = busy_[{from.ip(), to.ip()}];
+  const double seconds = static_cast<double>(bytes + header) / static_cast<double>(bandwidth_);
+  free = std::max(free, now) + Duration(static_cast<std::int64_t>(seconds * 1e9));
+  return free - now + latency;
+}
+
+// The host of the test itself stays.
+void Network::maybe_pause(Host& host) {
+  if (host.ip() == first_ip || !host.up() || !strikes(&Faults::pauses, 128)) return;
+  Engine& engine = universe_.engine();
+  if (&universe_.here() == &host) return;
+  Duration pause = std::chrono::milliseconds(1);
+  for (std::uint32_t tenfold = engine.decide(Kind::delay, 5); tenfold > 0; --tenfold) pause *= 10;
+  host.pause();
+  engine.at(engine.true_now() + pause, [&host] { host.resume(); });
 }
 
 void Network::cut(std::string_view from, std::string_view to) {
+  const stack::Aside aside;
   cuts_.push_back({universe_.host(from).ip(), universe_.host(to).ip()});
 }
 
 void Network::mend(std::string_view from, std::string_view to) {
+  const stack::Aside aside;
   std::erase(cuts_, Cut{universe_.host(from).ip(), universe_.host(to).ip()});
 }
 
 void Network::partition(const Names& some, const Names& others) {
+  const stack::Aside aside;
   for (const std::string& a : some) {
     for (const std::string& b : others) {
       cut(a, b);
@@ -238,22 +301,59 @@ void Network::partition(const Names& some, const Names& others) {
   }
 }
 
+void Network::clog(std::string_view host) {
+  const stack::Aside aside;
+  const std::uint32_t ip = universe_.host(host).ip();
+  cuts_.push_back({ip, everybody});
+  cuts_.push_back({everybody, ip});
+}
+
+void Network::unclog(std::string_view host) {
+  const stack::Aside aside;
+  const std::uint32_t ip = universe_.host(host).ip();
+  std::erase(cuts_, Cut{ip, everybody});
+  std::erase(cuts_, Cut{everybody, ip});
+}
+
+void Network::swizzle(const Names& hosts, Duration within) {
+  const stack::Aside aside;
+  if (within < Duration::zero()) throw std::invalid_argument("swizzle: a negative time");
+  constexpr std::uint32_t steps = 64;
+  Engine& engine = universe_.engine();
+  const auto some_time = [&](Duration from) {
+    return engine.true_now() + from + within / 2 / steps * engine.decide(Kind::delay, steps);
+  };
+  for (const std::string& name : hosts) {
+    static_cast<void>(universe_.host(name));
+    if (engine.decide(Kind::fault, 2) == 0) continue;
+    engine.at(some_time({}), [this, name] { clog(name); });
+    engine.at(some_time(within / 2), [this, name] { unclog(name); });
+  }
+}
+
 bool Network::connected(const Host& from, const Host& to) const noexcept {
-  return std::ranges::find(cuts_, Cut{from.ip(), to.ip()}) == cuts_.end();
+  if (&from == &to) return true;
+  return std::ranges::none_of(cuts_, [&](const Cut& cut) {
+    return (cut.from == from.ip() || cut.from == everybody) &&
+           (cut.to == to.ip() || cut.to == everybody);
+  });
 }
 
 // Kernel
 
 std::shared_ptr<World> SimKernel::world() {
+  const stack::Aside aside;
   return engine_.universe().here().world();
 }
 
 void SimKernel::watch(Source& source) {
+  const stack::Aside aside;
   auto& world = dynamic_cast<HostWorld&>(source.world());
   if (Descriptor* thing = world.find(source.fd())) thing->watched_by(&source);
 }
 
 void SimKernel::unwatch(Source& source) noexcept {
+  const stack::Aside aside;
   auto& world = dynamic_cast<HostWorld&>(source.world());
   Descriptor* const thing = world.find(source.fd());
   if (thing != nullptr && thing->watcher() == &source) thing->watched_by(nullptr);
@@ -261,12 +361,14 @@ void SimKernel::unwatch(Source& source) noexcept {
 
 // A closure that blocks takes no time.
 void SimKernel::start(Job& job) {
+  const stack::Aside aside;
   job.run();
   engine_.begun(job);
   engine_.at(engine_.true_now(), [this, &job] { engine_.complete(job); });
 }
 
 void SimKernel::start(SlowCall& call) {
+  const stack::Aside aside;
   auto world = std::static_pointer_cast<HostWorld>(call.world);
   engine_.begun(call);
   engine_.at(engine_.true_now() + world->time_of(call), [this, &call] {

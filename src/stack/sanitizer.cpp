@@ -1,10 +1,61 @@
 #include <weft/stack/sanitizer.hpp>
 
+#include <string>
+#include <vector>
+
 #if defined(WEFT_ASAN)
 #include <pthread.h>
 #endif
 
+#if defined(WEFT_TSAN)
+extern "C" {
+// Of ThreadSanitizer, in none of its headers.
+void AnnotateIgnoreReadsBegin(const char* file, int line);  // and writes
+void AnnotateIgnoreReadsEnd(const char* file, int line);
+void AnnotateIgnoreSyncBegin(const char* file, int line);
+void AnnotateIgnoreSyncEnd(const char* file, int line);
+}
+#endif
+
 namespace weft::stack {
+
+#if defined(WEFT_TSAN)
+
+namespace {
+
+/// Where races matter, of the one thread that then has strands.
+struct Resting {
+  std::vector<void*> ended;
+  std::vector<void*> forgotten;
+};
+Resting& resting() {
+  static Resting& all = *new Resting;
+  return all;
+}
+
+}  // namespace
+
+void forget_ended_strands() noexcept {
+  auto& [ended, forgotten] = resting();
+  forgotten.insert(forgotten.end(), ended.begin(), ended.end());
+  ended.clear();
+}
+
+void name_strand(const SanitizerStrand& strand, std::string_view name) {
+  if (races_matter()) __tsan_set_fiber_name(strand.fiber, std::string(name).c_str());
+}
+
+void look_aside() noexcept {
+  if (!races_matter()) return;
+  AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+  AnnotateIgnoreSyncBegin(__FILE__, __LINE__);
+}
+void look_again() noexcept {
+  if (!races_matter()) return;
+  AnnotateIgnoreSyncEnd(__FILE__, __LINE__);
+  AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+}
+#endif
 
 void begin_strand([[maybe_unused]] SanitizerStrand& strand, [[maybe_unused]] const void* bottom,
                   [[maybe_unused]] std::size_t size) noexcept {
@@ -12,13 +63,23 @@ void begin_strand([[maybe_unused]] SanitizerStrand& strand, [[maybe_unused]] con
   strand.bottom = bottom;
   strand.size = size;
 #elif defined(WEFT_TSAN)
-  strand.fiber = __tsan_create_fiber(0);
+  auto& forgotten = resting().forgotten;
+  if (races_matter() && !forgotten.empty()) {
+    strand.fiber = forgotten.back();
+    forgotten.pop_back();
+  } else {
+    strand.fiber = __tsan_create_fiber(0);
+  }
 #endif
 }
 
 void end_strand([[maybe_unused]] SanitizerStrand& strand) noexcept {
 #if defined(WEFT_TSAN)
-  __tsan_destroy_fiber(strand.fiber);
+  if (races_matter()) {
+    resting().ended.push_back(strand.fiber);
+  } else {
+    __tsan_destroy_fiber(strand.fiber);
+  }
   strand.fiber = nullptr;
 #endif
 }

@@ -113,9 +113,9 @@ class BlockDepot {
 };
 
 #if defined(WEFT_ASAN)
-const std::size_t BlockCache::kept = 0;
+std::size_t BlockCache::kept = 0;
 #else
-const std::size_t BlockCache::kept = BlockCache::classes;
+std::size_t BlockCache::kept = BlockCache::classes;
 #endif
 
 BlockCache::~BlockCache() {

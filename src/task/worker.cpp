@@ -183,8 +183,9 @@ void Worker::run_coroutine_task(Task& task) {
              "a coroutine awaited something that is not a weft operation");
 }
 
-// The first function on a runner's stack.
-void Worker::runner_main(void* argument) {
+// The first function on a runner's stack. Nobody returns from it: if ThreadSanitizer knew of each
+// call, its idea of the stack would grow for ever.
+[[gnu::no_sanitize("thread")]] void Worker::runner_main(void* argument) {
   auto* worker = static_cast<Worker*>(argument);
   Fiber& self = *worker->runner_;
   stack::after_switch(self.strand().sanitizer);
@@ -241,16 +242,23 @@ Task* Worker::next_for_runner() noexcept {
   return next;
 }
 
-// The first function on every fiber's stack.
-void Worker::fiber_main(void* argument) {
+// The first function on every fiber's stack. As above.
+[[gnu::no_sanitize("thread")]] void Worker::fiber_main(void* argument) {
+  stack::look_aside();
   auto* worker = static_cast<Worker*>(argument);
   Task* task = worker->task();
   Fiber& fiber = *task->fiber_;
   stack::after_switch(fiber.strand().sanitizer);
   worker->settle();
   for (;;) {
+    stack::look_again();
+    stack::received(task);
+    stack::name_strand(fiber.strand().sanitizer, task->name());
     task->execute();
     task->finish();
+    stack::published(&task->refs_);  // to whoever destroys it; the worker's own part is aside
+    stack::published(&this_worker()->io_);
+    stack::look_aside();
     worker = this_worker();  // it may have moved while it ran
     Task* next = worker->next_for_this_fiber(*task);
     if (next == nullptr) break;
@@ -317,12 +325,16 @@ stack::Strand& Worker::next_strand() noexcept {
   WEFT_CHECK(task.fiber_ != nullptr, "task '", task.name(), "' waits where it has no stack: in a ",
              "destructor of what it captured, after it could not be started");
   task.publish_forks();
-  after_ = after;
-  left_ = &task;
-  if (task.fiber_ == runner_) runner_ = nullptr;  // a coroutine that waits in a destructor
-  stack::Strand& from = task.fiber_->strand();
-  void* back = stack::switch_strand(from, next_strand(), thread_, this);
-  static_cast<Worker*>(back)->settle();
+  {
+    const stack::Aside aside;
+    after_ = after;
+    left_ = &task;
+    if (task.fiber_ == runner_) runner_ = nullptr;  // a coroutine that waits in a destructor
+    stack::Strand& from = task.fiber_->strand();
+    void* back = stack::switch_strand(from, next_strand(), thread_, this);
+    static_cast<Worker*>(back)->settle();
+  }
+  stack::received(&task);
 }
 
 void Worker::park_fiber() {

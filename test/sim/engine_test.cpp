@@ -114,6 +114,8 @@ TEST(Sim, S9_ADeadlockIsFoundAndTold) {
   EXPECT_NE(report.found->failure.what.find("one (tid 2, fiber) blocked: mutex #2"),
             std::string::npos)
       << report.text();
+  EXPECT_NE(report.found->failure.what.find("task 'two' (tid 3) holds mutex #2"), std::string::npos)
+      << report.text();
   EXPECT_EQ(report.found->plainest.edits(), 1U);
 }
 

@@ -59,5 +59,40 @@ TEST(SimTest, B2_AFailedExpectationIsReportedOnceWithItsRun) {
   }
 }
 
+/// Explores as the running test, paranoid; the failures.
+std::string failures_of(const std::function<void()>& body) {
+  ::setenv("WEFT_PARANOID", "1", 1);
+  testing::TestPartResultArray failures;
+  {
+    const testing::ScopedFakeTestPartResultReporter reporter(
+        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &failures);
+    sim::explore_test({.runs = 1, .progress = false}, body);
+  }
+  ::unsetenv("WEFT_PARANOID");
+  return failures.size() == 0 ? "" : failures.GetTestPartResult(0).message();
+}
+
+// In another process it is somewhere else. (In one of 64 it is not.)
+TEST(SimTest, B3_ARunThatDependsOnTheProcessIsNoticedByAnother) {
+  static int somewhere = 0;
+  const std::string text = failures_of([] {
+    const auto page = reinterpret_cast<std::uintptr_t>(&somewhere) >> 12;
+    for (std::uintptr_t i = 0; i < (page & 63); ++i) yield();
+  });
+  if (std::getenv("WEFT_REPLAY") != nullptr) return;  // this is the other one
+  if (text.empty()) GTEST_SKIP() << "both processes have it in the same place";
+  EXPECT_NE(text.find("in another process"), std::string::npos) << text;
+}
+TEST(SimTest, B3_ARunThatDoesNotIsTheSameThere) {
+  EXPECT_EQ(failures_of([] {
+              Channel<int> channel;
+              Scope scope;
+              scope.spawn([&] { channel.send(1); });
+              EXPECT_EQ(channel.recv(), 1);
+              scope.join();
+            }),
+            "");
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -36,6 +36,7 @@
 
 namespace weft::sim {
 
+class Host;
 class Universe;
 
 struct Failure {
@@ -48,6 +49,7 @@ struct Failure {
     too_long,
     starved,
     leak,  // something was asked of the machine, see weft::tripwires
+    race,  // seen by ThreadSanitizer, see weft::races
   };
   Kind kind;
   /// Two failures with the same kind and key are the same bug.
@@ -119,6 +121,9 @@ class Engine final : public Io {
   /// Of a broken one, which is then never destroyed: lets go of the thread.
   void abandon() noexcept;
 
+  /// How many races have been reported in this process so far. Null: nobody looks for any.
+  static inline std::uint64_t (*races_seen)() noexcept = nullptr;
+
   /// The engine whose task is calling; null elsewhere.
   [[nodiscard]] static Engine* here() noexcept;
 
@@ -149,6 +154,8 @@ class Engine final : public Io {
   [[nodiscard]] Instant true_now() const noexcept { return now_; }
   /// Something happens then that is no task's doing.
   void at(Instant when, std::function<void()> happens);
+  /// The tasks of this host stand still from now on, or go on.
+  void hold_still(const Host& host, bool on) noexcept;
   /// A job that the outside has begun, until it is complete: at the end of the run, that is.
   void begun(Job& job) { jobs_.push_back(&job); }
   void complete(Job& job) noexcept;
@@ -159,7 +166,7 @@ class Engine final : public Io {
   [[nodiscard]] Instant now() noexcept override;
   [[nodiscard]] Kernel& kernel() noexcept override { return *kernel_; }
   void arm_timer(TimerNode& timer) noexcept override;
-  void disarm_timer(TimerNode& timer) noexcept override { timeline_.disarm(timer); }
+  void disarm_timer(TimerNode& timer) noexcept override;
   [[nodiscard]] std::uint32_t choose(std::uint32_t n) noexcept override {
     return n < 2 ? 0 : decide(Kind::select, n);
   }
@@ -168,14 +175,12 @@ class Engine final : public Io {
   [[nodiscard]] Wait::Flow flow_of_coroutines() const noexcept override {
     return Wait::Flow::fiber;
   }
-  [[nodiscard]] std::uint64_t next_tid() noexcept override { return ++last_tid_; }
+  [[nodiscard]] std::uint64_t next_tid() noexcept override;
   [[nodiscard]] std::uint64_t number_of(ObjectId object) const noexcept override;
   void launch(Task& task) noexcept override;
   void ready(Task& task) noexcept override;
   void block(Task& task) override;
-  void retire() noexcept override {
-    live_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: one thread
-  }
+  void retire() noexcept override;
   void interrupt() noexcept override {}
 
  private:
@@ -217,6 +222,7 @@ class Engine final : public Io {
   void check_limits() noexcept;
   void count_passes() noexcept;
   void check_monitors() noexcept;
+  void check_races() noexcept;
   void give_up(Task& task) noexcept;
   void does_not_fit(const Choice& on_tape, Kind kind, std::uint32_t n);
   [[nodiscard]] std::uint64_t number_of(const Point& point) noexcept;
@@ -224,6 +230,7 @@ class Engine final : public Io {
   [[nodiscard]] Task* take(std::size_t index) noexcept;
   [[nodiscard]] std::optional<std::size_t> left_out() const noexcept;
   void add(Ready ready) noexcept;
+  [[nodiscard]] bool stands_still(const Task& task) const noexcept;
 
   const EngineOptions options_;
   std::unique_ptr<Kernel> kernel_;
@@ -242,6 +249,9 @@ class Engine final : public Io {
   std::unordered_map<std::uint64_t, std::uint64_t> older_;  // objects, as they are met
   std::uint64_t last_address_ = 0;
   std::vector<Ready> ready_;  // oldest first
+  std::vector<Ready> still_;  // could go on, but for their host
+  std::vector<const Host*> still_hosts_;
+  std::unordered_map<std::uint64_t, const Host*> host_of_task_;  // if there are any; by tid
   std::vector<Candidate> scratch_;
   std::optional<Ready> left_;  // what the task that leaves its stack will do when it is back
   Task* chosen_ = nullptr;     // to go on next
@@ -251,6 +261,7 @@ class Engine final : public Io {
   bool watching_ = false;  // a monitor is being asked
   int points_held_ = 0;
   bool broken_ = false;
+  std::uint64_t races_before_ = 0;
   std::vector<const Monitor*> monitors_;
   std::unique_ptr<Universe> universe_;
   std::map<std::pair<Instant, std::uint64_t>, std::function<void()>> events_;  // by time, and order

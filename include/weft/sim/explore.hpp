@@ -28,7 +28,8 @@
 ///     WEFT_SIM_SECONDS=s     stop looking after so long
 ///     WEFT_JOBS=n            in n processes at a time (each sees a part of the seeds)
 ///     WEFT_TAPES=directory   where tapes are put (default: weft-tapes)
-///     WEFT_PARANOID=1        each run twice, the second time with other addresses: see `paranoid`
+///     WEFT_PARANOID=1        each run twice, the second time with other addresses: see `paranoid`;
+///                            and one in another process, if that can be started: see `arguments`
 #pragma once
 
 #include <weft/sim/engine.hpp>
@@ -40,6 +41,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 namespace weft::sim {
 
@@ -61,8 +63,10 @@ struct Options {
   bool save_tape = true;
   /// A line now and then on a terminal.
   bool progress = true;
-  /// How to start this test again, for the replay line; empty: the command line.
+  /// How to start this test again, for the replay line; empty: as this process was.
   std::string command{};
+  /// With which this program does just this.
+  std::vector<std::string> arguments{};
   /// Called after each run, with what it found (see sim/gtest.hpp).
   std::function<std::optional<Failure>()> after_run{};
 };
@@ -85,7 +89,7 @@ struct Found {
 /// The same decisions have led to two different runs.
 struct Leak {
   std::uint64_t seed = 0;
-  std::uint64_t event = 0;  // the first that differs, from 1
+  std::uint64_t event = 0;  // the first that differs, from 1; 0: not known
   std::string first;        // what it was in the first run, and in the second
   std::string second;
 };

@@ -27,6 +27,7 @@ namespace weft::sim {
 inline void explore_test(Options options, const std::function<void()>& body) {
   const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
   options.name = std::string(test.test_suite_name()) + "." + test.name();
+  options.arguments = {"--gtest_filter=" + options.name};
   Report report;
   {
     testing::TestPartResultArray results;
@@ -48,9 +49,6 @@ inline void explore_test(Options options, const std::function<void()>& body) {
       return std::nullopt;
     };
     report = explore(options, body);
-    if (report.found && !report.found->replay.empty()) {
-      report.found->replay += " --gtest_filter=" + options.name;
-    }
   }
   testing::Test::RecordProperty("runs", std::to_string(report.runs));
   if (!report.ok()) ADD_FAILURE() << report.text();

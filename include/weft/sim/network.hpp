@@ -6,7 +6,8 @@
 ///
 ///     sim::network().partition({"server"}, {"client"});    // both ways, until heal()
 ///     server.crash();                                      // what was not synced is lost
-///     server.start(serve_again);
+///     server.start(serve_again);                           // or: server.restart()
+///     server.pause();                                      // and later: server.resume()
 ///
 /// A host is a World of its own: descriptors, names, files, random numbers, clocks. What a task
 /// asks of the outside goes to the host it was started on; the body of a simulation runs on the
@@ -23,7 +24,8 @@
 /// crash or by closing it, answers with a reset. UDP: what is lost is lost.
 ///
 /// Disk: what is written is in the page cache; a crash keeps what was synced, and of the rest any
-/// part that is not older than what was left out, torn at sectors if that is possible.
+/// part that is not older than what was left out, torn at sectors if that is possible. What a disk
+/// does wrong by itself (`misdirected_writes`) shows when the cache is gone, after a crash.
 #pragma once
 
 #include <weft/base/time.hpp>
@@ -31,6 +33,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -56,8 +59,13 @@ struct Faults {
   bool torn_writes = false;    // a crash leaves parts of writes that were not synced
   bool full_disk = false;      // ENOSPC
   bool slow_disk = false;
+  bool failing_reads = false;       // EIO
+  bool misdirected_writes = false;  // what is synced lands in another place of the file
+  bool bit_rot = false;             // a bit of what is read has changed, for good
   // Host
   bool no_descriptors = false;  // EMFILE
+  bool pauses = false;          // a host stands still, up to seconds
+  bool clock_jumps = false;     // the time of day, forth and back
 
   /// All of them.
   [[nodiscard]] static Faults every() noexcept {
@@ -70,7 +78,12 @@ struct Faults {
             .torn_writes = true,
             .full_disk = true,
             .slow_disk = true,
-            .no_descriptors = true};
+            .failing_reads = true,
+            .misdirected_writes = true,
+            .bit_rot = true,
+            .no_descriptors = true,
+            .pauses = true,
+            .clock_jumps = true};
   }
   [[nodiscard]] static Faults none() noexcept { return {.short_transfers = false}; }
 };
@@ -94,13 +107,23 @@ class Host {
   /// At once: its tasks are cancelled, but nothing they do then can be noticed outside. Returns
   /// when they have ended.
   void crash();
+  /// Crashes, and starts again what had been started here since it was last down.
+  void restart();
   /// Asks its processes to end, by cancelling them, and waits for that.
   void stop();
+  /// Its processes stand still while time goes on, as in a machine that is moved or swaps; what is
+  /// sent to it waits. Ends when it has been resumed as often, and with a crash.
+  void pause();
+  void resume();
+  [[nodiscard]] bool paused() const noexcept { return pauses_ > 0; }
   /// Processes that have been started and have not ended.
   [[nodiscard]] std::size_t processes() const noexcept;
 
-  /// This host's clocks run faster by so many millionths, and its time of day is ahead.
+  /// From now on this host's clocks run faster by so many millionths, and its time of day is ahead.
+  /// Timers that run already end when they would have.
   void clock(int ppm, Duration ahead = {});
+  /// Its time of day changes by this, as when somebody sets it.
+  void jump(Duration by) noexcept { ahead_ += by; }
 
   // The simulation's own
 
@@ -115,6 +138,7 @@ class Host {
   struct Process;
   void go_down();
   void end_processes();
+  void go_on();
 
   Universe& universe_;
   const std::string name_;
@@ -122,8 +146,14 @@ class Host {
   std::unique_ptr<Disk> disk_;
   std::shared_ptr<HostWorld> world_;
   bool up_ = true;
+  int pauses_ = 0;
   std::vector<std::unique_ptr<Process>> processes_;
+  /// All that were started since it was last down.
+  std::vector<std::pair<std::function<void()>, std::string>> programs_;
+  // Its clock showed `read_since_` at `rate_since_`, and has since run at this rate.
   int ppm_ = 0;
+  Instant rate_since_{};
+  Instant read_since_{};
   Duration ahead_{};
 };
 
@@ -134,6 +164,8 @@ class Network {
 
   /// Of a packet, one way; between hosts.
   void latency(Duration shortest, Duration longest);
+  /// Of each link, one way: what is more than that queues up. 0, as at first: no limit.
+  void bandwidth(std::uint64_t bytes_per_second) noexcept { bandwidth_ = bytes_per_second; }
   /// What may happen from now on; drawn anew.
   void allow(const Faults& faults);
   Duration tcp_patience = std::chrono::seconds(60);
@@ -144,6 +176,12 @@ class Network {
   /// Nothing gets from `from` to `to`.
   void cut(std::string_view from, std::string_view to);
   void mend(std::string_view from, std::string_view to);
+  /// Nothing gets to this host or away from it, as with its cable pulled.
+  void clog(std::string_view host);
+  void unclog(std::string_view host);
+  /// Clogs some of these hosts, one after the other, and lets them go again in another order; which
+  /// and when is drawn. Over after `within`. Returns at once.
+  void swizzle(const Names& hosts, Duration within);
   /// All links work again.
   void heal() noexcept { cuts_.clear(); }
   /// Can a packet get there now?
@@ -152,22 +190,26 @@ class Network {
   // The simulation's own
 
   /// Of the next packet. Drawn.
-  [[nodiscard]] Duration draw_latency(const Host& from, const Host& to);
+  [[nodiscard]] Duration draw_latency(const Host& from, Host& to, std::size_t bytes = 0);
   /// Does this kind of fault happen now? Drawn, if it is allowed and on in this run.
   [[nodiscard]] bool strikes(bool Faults::* fault, std::uint32_t one_in = 8);
 
  private:
+  static constexpr std::uint32_t everybody = 0;
   struct Cut {
     std::uint32_t from;
     std::uint32_t to;
     friend bool operator==(const Cut&, const Cut&) = default;
   };
+  void maybe_pause(Host& host);
   Universe& universe_;
   Duration shortest_ = std::chrono::microseconds(500);
   Duration longest_ = std::chrono::milliseconds(5);
   Faults allowed_ = Faults::none();
   std::vector<std::pair<bool Faults::*, bool>> drawn_;  // which are on in this run
   std::vector<Cut> cuts_;
+  std::uint64_t bandwidth_ = 0;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Instant> busy_;  // links, until when
 };
 
 /// Of the calling task's simulation. std::logic_error elsewhere.

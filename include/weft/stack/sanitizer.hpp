@@ -2,9 +2,18 @@
 ///
 /// ASan needs the bounds of the stack that is switched to and keeps a "fake stack" per strand; TSan
 /// sees every strand as a thread of its own.
+///
+/// To TSan a switch is as good as a lock: what one strand did before it, the next may rely on. On
+/// several workers that is nearly right. In a simulation, where all tasks share a thread, it would
+/// order everything that ever happens, and no race could be seen. So a simulation can have it
+/// otherwise (`races_wanted`): switches order nothing; what the runtime does on a task's strand on
+/// behalf of all is not looked at (Aside); and where a task really is told something by another, by
+/// being started, woken or joined, that is said (published, received).
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <string_view>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define WEFT_ASAN 1
@@ -45,10 +54,41 @@ inline void after_switch(SanitizerStrand& now) noexcept {
 struct SanitizerStrand {
   void* fiber = nullptr;
 };
-inline void before_switch(SanitizerStrand&, SanitizerStrand& to, bool) noexcept {
-  __tsan_switch_to_fiber(to.fiber, 0);
+/// Changed only while there are no strands but threads'.
+inline std::atomic<bool> races_wanted{false};
+inline bool races_matter() noexcept {
+  return races_wanted.load(std::memory_order_relaxed);  // relaxed: see above
+}
+/// From here on, until as many look_again(), what this strand does is the runtime's business.
+void look_aside() noexcept;
+void look_again() noexcept;
+/// In line: TSan must not see a function that is called on one strand and returns on another.
+[[gnu::always_inline]] inline void before_switch(SanitizerStrand&, SanitizerStrand& to,
+                                                 bool ends) noexcept {
+  if (ends) look_again();  // a strand must not end while it is not looked at
+  __tsan_switch_to_fiber(to.fiber, races_matter() ? __tsan_switch_to_fiber_no_sync : 0);
 }
 inline void after_switch(SanitizerStrand&) noexcept {}
+
+class Aside {
+ public:
+  Aside() noexcept { look_aside(); }
+  Aside(const Aside&) = delete;
+  Aside& operator=(const Aside&) = delete;
+  ~Aside() { look_again(); }
+};
+/// By which a report is to call it.
+void name_strand(const SanitizerStrand& strand, std::string_view name);
+/// All that strands which have ended did, the caller may rely on, and so may all that begin from
+/// now on: they can be the same to TSan, to which making one is expensive. Until then no two are.
+void forget_ended_strands() noexcept;
+/// What has been done so far, whoever has received this may rely on. Not while Aside.
+inline void published(const void* what) noexcept {
+  if (races_matter()) __tsan_release(const_cast<void*>(what));
+}
+inline void received(const void* what) noexcept {
+  if (races_matter()) __tsan_acquire(const_cast<void*>(what));
+}
 
 #else
 
@@ -56,6 +96,18 @@ struct SanitizerStrand {};
 inline void before_switch(SanitizerStrand&, SanitizerStrand&, bool) noexcept {}
 inline void after_switch(SanitizerStrand&) noexcept {}
 
+#endif
+
+#if !defined(WEFT_TSAN)
+inline void look_aside() noexcept {}
+inline void look_again() noexcept {}
+struct Aside {
+  Aside() noexcept {}  // not trivial: it is not an unused variable
+};
+inline void name_strand(const SanitizerStrand&, std::string_view) noexcept {}
+inline void forget_ended_strands() noexcept {}
+inline void published(const void*) noexcept {}
+inline void received(const void*) noexcept {}
 #endif
 
 /// For a strand that has ended and will begin anew.

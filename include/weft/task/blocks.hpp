@@ -60,13 +60,16 @@ class BlockCache {
 
   /// Blocks that are not in the depot, among them those that workers keep.
   [[nodiscard]] static std::size_t in_use() noexcept;
+  /// From the first block on, all come from malloc.
+  static void keep_none() noexcept { kept = 0; }
 
  private:
   friend class BlockDepot;
   static constexpr std::size_t granule = 32;
   static constexpr std::size_t classes = 64;  // up to 2 KiB
   static constexpr std::size_t batch = 64;
-  static const std::size_t kept;  // classes that are: none under AddressSanitizer
+  /// Classes that are: none where a sanitizer is to see who used which memory when.
+  static std::size_t kept;
 
   struct Free {
     Free* next;

@@ -37,7 +37,7 @@ namespace detail {
   if (here.coroutines_from - reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) < near) {
     return next;
   }
-  here.hop = next;
+  here.hop = next.address();
   return std::noop_coroutine();
 }
 
@@ -49,7 +49,10 @@ inline void run_coroutine(std::coroutine_handle<> handle) {
   while (handle) {
     current()->coroutines_from = here;
     handle.resume();
-    handle = std::exchange(current()->hop, {});
+    Current& now = *current();
+    void* const next = now.hop;
+    now.hop = nullptr;
+    handle = next == nullptr ? nullptr : std::coroutine_handle<>::from_address(next);
   }
   current()->coroutines_from = outer;
 }
