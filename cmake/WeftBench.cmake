@@ -1,6 +1,8 @@
 # bench/**/<name>_bench.cpp becomes bench_<name>, a Google Benchmark program.
 # bench/**/<name>_prog.cpp becomes prog_<name>, a plain program that prints its own figures.
 # bench/net/*.cpp together become bench_echo, a plain program as well.
+# bench/suite/ is what tools/bench runs: suite_weft is weft's contender, suite_limit shows what the
+# machine allows, suite_echo_load is the client of all echo servers. tools/bench builds the peers.
 
 file(GLOB_RECURSE weft_bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*_bench.cpp)
 file(GLOB_RECURSE weft_bench_programs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*_prog.cpp)
@@ -35,3 +37,30 @@ if(weft_has_uring)
   target_link_libraries(bench_echo PRIVATE Liburing::Liburing)
   target_compile_definitions(bench_echo PRIVATE WEFT_BENCH_URING)
 endif()
+
+add_custom_target(weft_bench_suite)
+function(weft_add_suite_program target)
+  weft_add_program(${target} ${ARGN})
+  target_include_directories(${target} PRIVATE
+    ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/bench)
+  if(weft_has_uring)
+    target_link_libraries(${target} PRIVATE Liburing::Liburing)
+    target_compile_definitions(${target} PRIVATE WEFT_BENCH_URING)
+  endif()
+  add_dependencies(weft_bench_suite ${target})
+endfunction()
+
+set(weft_net ${PROJECT_SOURCE_DIR}/bench/net)
+set(weft_raw_servers ${weft_net}/raw_epoll.cpp)
+set(weft_echo_client ${weft_net}/echo_client.cpp ${weft_net}/epoll_transport.cpp
+  ${weft_net}/server_process.cpp)
+if(weft_has_uring)
+  list(APPEND weft_raw_servers ${weft_net}/raw_uring.cpp ${weft_net}/uring.cpp)
+  list(APPEND weft_echo_client ${weft_net}/uring_transport.cpp ${weft_net}/uring.cpp)
+endif()
+file(GLOB weft_suite_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/suite/weft_*.cpp)
+weft_add_suite_program(suite_weft ${weft_suite_sources})
+file(GLOB weft_limit_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/peers/limit/*.cpp)
+weft_add_suite_program(suite_limit ${weft_limit_sources} ${weft_raw_servers})
+weft_add_suite_program(suite_echo_load
+  ${PROJECT_SOURCE_DIR}/bench/suite/echo_load.cpp ${weft_echo_client})
