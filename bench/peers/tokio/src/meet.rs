@@ -1,0 +1,166 @@
+//! Meeting points: channels, mutexes, select.
+
+use crate::{expect, on_workers, one, per, runtime, Benchmark, Figures, Run};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::{mpsc, Mutex};
+use tokio::task::yield_now;
+
+async fn answer(mut ping: mpsc::Receiver<usize>, pong: mpsc::Sender<usize>) {
+    while let Some(value) = ping.recv().await {
+        let _ = pong.send(value).await;
+    }
+}
+
+async fn ask(ping: mpsc::Sender<usize>, mut pong: mpsc::Receiver<usize>, count: usize) -> f64 {
+    let start = Instant::now();
+    for i in 0..count {
+        ping.send(i).await.unwrap();
+        pong.recv().await.unwrap();
+    }
+    per(start, count)
+}
+
+/// The smallest channel holds one value.
+fn pingpong(run: &Run) -> Figures {
+    let size = run.size;
+    one(on_workers(run.workers, async move {
+        let (ping, ping_end) = mpsc::channel(1);
+        let (pong, pong_end) = mpsc::channel(1);
+        tokio::spawn(answer(ping_end, pong));
+        tokio::spawn(ask(ping, pong_end, size)).await.unwrap()
+    }))
+}
+
+/// Two runtimes, each with a thread of its own.
+fn pingpong_cross(run: &Run) -> Figures {
+    let (ping, ping_end) = mpsc::channel(1);
+    let (pong, pong_end) = mpsc::channel(1);
+    let other = std::thread::spawn(move || runtime(1).block_on(answer(ping_end, pong)));
+    let ns = runtime(1).block_on(ask(ping, pong_end, run.size));
+    other.join().unwrap();
+    one(ns / 1e3)
+}
+
+fn spsc(run: &Run) -> Figures {
+    let size = run.size;
+    one(on_workers(run.workers, async move {
+        let start = Instant::now();
+        let (values, mut ends) = mpsc::channel(128);
+        let sender = tokio::spawn(async move {
+            for i in 0..size {
+                values.send(i).await.unwrap();
+            }
+        });
+        let receiver = tokio::spawn(async move { while ends.recv().await.is_some() {} });
+        sender.await.unwrap();
+        receiver.await.unwrap();
+        per(start, size)
+    }))
+}
+
+/// Tokio's queue has one receiver; several share it behind a lock, as its documentation says.
+fn mpmc(run: &Run) -> Figures {
+    const ENDS: usize = 4;
+    let size = run.size;
+    one(on_workers(run.workers, async move {
+        let start = Instant::now();
+        let (values, end) = mpsc::channel(128);
+        let end = Arc::new(Mutex::new(end));
+        let mut all = Vec::new();
+        for _ in 0..ENDS {
+            let values = values.clone();
+            all.push(tokio::spawn(async move {
+                for i in 0..size / ENDS {
+                    values.send(i).await.unwrap();
+                }
+            }));
+            let end = end.clone();
+            all.push(tokio::spawn(async move {
+                loop {
+                    let value = end.lock().await.recv().await;
+                    if value.is_none() {
+                        break;
+                    }
+                }
+            }));
+        }
+        drop(values);
+        for task in all {
+            task.await.unwrap();
+        }
+        per(start, size)
+    }))
+}
+
+fn mutex(run: &Run, across: bool) -> Figures {
+    const LOCKERS: usize = 8;
+    let size = run.size;
+    one(on_workers(run.workers, async move {
+        let count = Arc::new(Mutex::new(0));
+        let start = Instant::now();
+        let mut all = Vec::new();
+        for _ in 0..LOCKERS {
+            let count = count.clone();
+            all.push(tokio::spawn(async move {
+                for _ in 0..size / LOCKERS {
+                    let mut guard = count.lock().await;
+                    *guard += 1;
+                    if across {
+                        yield_now().await;
+                    }
+                }
+            }));
+        }
+        for task in all {
+            task.await.unwrap();
+        }
+        let ns = per(start, size);
+        expect(*count.lock().await == size / LOCKERS * LOCKERS, "an update is lost");
+        ns
+    }))
+}
+
+fn select_8(run: &Run) -> Figures {
+    let size = run.size;
+    one(on_workers(run.workers, async move {
+        let (mut senders, mut ends) = (Vec::new(), Vec::new());
+        for _ in 0..8 {
+            let (sender, end) = mpsc::channel::<usize>(1);
+            senders.push(sender);
+            ends.push(end);
+        }
+        let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h]: [_; 8] =
+            ends.try_into().unwrap();
+        tokio::spawn(async move {
+            for i in 0..size {
+                senders[i % 8].send(i).await.unwrap();
+            }
+            std::future::pending::<()>().await;
+        });
+        let start = Instant::now();
+        for _ in 0..size {
+            tokio::select! {
+                _ = a.recv() => {}
+                _ = b.recv() => {}
+                _ = c.recv() => {}
+                _ = d.recv() => {}
+                _ = e.recv() => {}
+                _ = f.recv() => {}
+                _ = g.recv() => {}
+                _ = h.recv() => {}
+            }
+        }
+        per(start, size)
+    }))
+}
+
+pub const BENCHMARKS: &[Benchmark] = &[
+    ("chan_pingpong", "ns", 500_000, pingpong),
+    ("chan_pingpong_cross", "us", 10_000, pingpong_cross),
+    ("chan_spsc_128", "ns/value", 2_000_000, spsc),
+    ("chan_mpmc_4x4", "ns/value", 500_000, mpmc),
+    ("mutex_8", "ns", 2_000_000, |run| mutex(run, false)),
+    ("mutex_yield_8", "ns", 500_000, |run| mutex(run, true)),
+    ("select_8", "ns", 300_000, select_8),
+];
