@@ -14,7 +14,8 @@ SETUP := scripts/setup
 BUILD := scripts/build
 TEST := scripts/run-tests
 
-.PHONY: build demo test test-quick dev asan tsan stalls clang aarch64 bench soak install
+.PHONY: build demo test test-quick dev asan tsan stalls clang aarch64 soak install
+.PHONY: bench bench-quick bench-diff bench-instructions bench-parts
 .PHONY: format format-check tidy setup clean help
 
 build: ## build the library, the tool, the examples and the tests (release)
@@ -59,7 +60,22 @@ soak: ## long sweeps: release, asan, tsan at large scale; aarch64
 	@$(MAKE) stalls
 	@WEFT_TEST_SCALE=small $(MAKE) aarch64
 
-bench: build ## run the benchmarks (BENCH=regex picks some); results in build/release/bench
+bench: ## measure weft beside its peers (BENCH=regex picks some); report in build/bench/report.html
+	@$(SETUP) --bench
+	@tools/bench --pick "$${BENCH:-.}"
+
+bench-quick: ## the same with the most telling dozen, under five minutes
+	@$(SETUP) --bench
+	@tools/bench --quick --pick "$${BENCH:-.}"
+
+bench-diff: ## what changed since the last run (COMMIT=x: since the last run of that commit)
+	@tools/bench --diff $(COMMIT)
+
+bench-instructions: ## count the instructions of hot paths and keep them as the new measure
+	@$(SETUP) --bench
+	@tools/bench --instructions record
+
+bench-parts: build ## the benchmarks of single parts (BENCH=regex picks some)
 	@scripts/bench build/release
 
 install: build ## install to PREFIX (default /usr/local)

@@ -9,6 +9,7 @@
 #   test/consumer/run          a project that uses the installed library
 #   examples/*.cpp             see WeftExamples.cmake
 #   tools/tidy, clang-format   style
+#   bench/instructions.json    instructions of hot paths; label bench
 #
 # A test script that exits with 77 reports itself as skipped.
 
@@ -211,6 +212,12 @@ weft_add_script_test(tidy style 60
   ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/tidy ${PROJECT_SOURCE_DIR})
 weft_add_script_test(tidy.self style 60
   ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/tidy --self-test)
+# Counts mean something for optimised code only.
+if(TARGET suite_weft AND CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo")
+  weft_add_script_test(bench.instructions bench 600
+    ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/bench --no-build --instructions check
+    --program $<TARGET_FILE:suite_weft>)
+endif()
 weft_add_script_test(format style 60 ${PROJECT_SOURCE_DIR}/scripts/format --check)
 
 # Each requirement has a test that is named after it.

@@ -1,11 +1,15 @@
 """Runs contenders in turn, and keeps what they print."""
 
+import resource
 import statistics
 import subprocess
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from . import catalogue
+
+PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 @dataclass
@@ -64,6 +68,19 @@ def cells_of(bench, workers, contenders, load, size=0):
     return found
 
 
+def too_large(bench, size):
+    """Why this machine cannot have so many connections; empty if it can."""
+    if not bench.served:
+        return ""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if files < size + 64:
+        return f"{size} connections need more descriptors than the {files} allowed here"
+    first, last = map(int, PORTS.read_text().split()) if PORTS.exists() else (32768, 60999)
+    if last - first < size:
+        return f"{size} connections need more ports than the {last - first} there are"
+    return ""
+
+
 def parse(cell, output):
     """`NAME VALUE UNIT`, then `NAME.measure VALUE UNIT`; raises ValueError for anything else."""
     printed = cell.bench.name if cell.bench.served else cell.name
@@ -85,8 +102,8 @@ def parse(cell, output):
 def run_once(cell, timeout_s):
     start = time.monotonic()
     try:
-        done = subprocess.run(cell.command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=timeout_s, check=False)
+        done = subprocess.run(cell.command, stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=timeout_s, check=False)
         if done.returncode != 0:
             words = (done.stderr.strip().splitlines() or ["no message"])[-1]
             how = f"exit status {done.returncode}"

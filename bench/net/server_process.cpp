@@ -18,6 +18,7 @@
 #include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -67,6 +68,23 @@ int listen_on_loopback(std::uint16_t& port) {
   ::_exit(0);
 }
 
+[[noreturn]] void execute(const std::vector<std::string>& command, int cpu, int in, int out) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::dup2(in, STDIN_FILENO);
+  ::dup2(out, STDOUT_FILENO);
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  try {
+    pin_to(cpu);
+    ::execv(words[0], words.data());
+    check(false, words[0]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+  }
+  ::_exit(1);
+}
+
 }  // namespace
 
 void pin_to(int cpu) {
@@ -100,6 +118,37 @@ ServerProcess::ServerProcess(const Server& server, int cpu) : name_(server.name)
   ::close(listen_fd);
   ::close(ends[0]);
   stop_fd_ = ends[1];
+}
+
+ServerProcess::ServerProcess(const std::vector<std::string>& command, int cpu)
+    : name_(command.front()) {
+  std::array<int, 2> in{};
+  std::array<int, 2> out{};
+  check(::pipe2(in.data(), O_CLOEXEC) == 0 && ::pipe2(out.data(), O_CLOEXEC) == 0, "pipe2");
+  std::fflush(nullptr);
+  pid_ = ::fork();
+  check(pid_ >= 0, "fork");
+  if (pid_ == 0) execute(command, cpu, in[0], out[1]);
+  ::close(in[0]);
+  ::close(out[1]);
+  stop_fd_ = in[1];
+  read_port(out[0]);
+  ::close(out[0]);
+}
+
+void ServerProcess::read_port(int fd) {
+  std::string line;
+  while (!line.ends_with('\n')) {
+    pollfd ready{.fd = fd, .events = POLLIN, .revents = 0};
+    const int limit_ms = static_cast<int>(std::chrono::milliseconds(patience).count());
+    char byte = 0;
+    if (::poll(&ready, 1, limit_ms) <= 0 || ::read(fd, &byte, 1) != 1) {
+      check_alive();
+      fail("did not say on which port it listens");
+    }
+    line += byte;
+  }
+  port_ = static_cast<std::uint16_t>(std::stoul(line));
 }
 
 ServerProcess::~ServerProcess() {

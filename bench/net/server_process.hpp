@@ -5,6 +5,9 @@
 ///     ...
 ///     process.stop();                        // throws if the server did not end well
 ///
+/// The server is a function of this program, or another program that prints the port on which it
+/// listens and ends when its standard input does.
+///
 /// The process never outlives its ServerProcess, nor the parent.
 #pragma once
 
@@ -13,6 +16,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -26,6 +30,8 @@ class ServerProcess {
  public:
   /// A cpu of -1 leaves the process where the system puts it.
   ServerProcess(const Server& server, int cpu);
+  /// Runs a command: the path of a program and its arguments.
+  ServerProcess(const std::vector<std::string>& command, int cpu);
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
@@ -47,6 +53,8 @@ class ServerProcess {
   void check_alive();
 
  private:
+  /// The line that a command prints first.
+  void read_port(int fd);
   /// Reaps the process if it ends in time and says how it ended.
   bool ended(std::chrono::nanoseconds within, std::string& how);
   [[noreturn]] void fail(const std::string& what) const;

@@ -4,8 +4,8 @@
 ///     PROGRAM --workers N [--size K] NAME    runs one benchmark once
 ///
 /// A benchmark prints one line `NAME VALUE UNIT`. Further measures of the same run follow as lines
-/// `NAME.measure VALUE UNIT`. An unknown name or option ends with status 2 and a message. K replaces
-/// the benchmark's usual number of operations, tasks or connections.
+/// `NAME.measure VALUE UNIT`. An unknown name or option ends with status 2 and a message. K
+/// replaces the benchmark's usual number of operations, tasks or connections.
 ///
 /// A name that begins with `serve` is an echo server for the load generator (echo_load.cpp): it
 /// listens on 127.0.0.1, prints the port, and ends when its standard input does.
@@ -55,8 +55,8 @@ struct Result {
 struct Benchmark {
   const char* name;
   const char* unit;
-  std::size_t size;            ///< unless --size says otherwise
-  Result (*run)(const Run&);   ///< null for a server
+  std::size_t size;           ///< unless --size says otherwise
+  Result (*run)(const Run&);  ///< null for a server
   void (*serve)(const Run&) = nullptr;
 };
 
@@ -134,16 +134,10 @@ inline std::size_t number(const char* program, std::string_view text) {
   return value;
 }
 
-inline void run_and_print(const Benchmark& benchmark, const Run& run) {
-  if (benchmark.serve != nullptr) {
-    benchmark.serve(run);
-    return;
-  }
-  const Result result = benchmark.run(run);
-  std::printf("%s %.6g %s\n", benchmark.name, result.value, benchmark.unit);
-  for (const Measure& m : result.more) {
-    std::printf("%s.%s %.6g %s\n", benchmark.name, m.name, m.value, m.unit);
-  }
+inline void print(const char* name, const char* unit, const Result& result) {
+  std::printf("%s %.6g %s\n", name, result.value, unit);
+  for (const Measure& m : result.more)
+    std::printf("%s.%s %.6g %s\n", name, m.name, m.value, m.unit);
 }
 
 /// The main function of a contender.
@@ -174,7 +168,11 @@ inline int contend(int argc, char** argv, std::span<const Benchmark> benchmarks)
   }
   if (run.size == 0) run.size = found->size;
   try {
-    run_and_print(*found, run);
+    if (found->serve != nullptr) {
+      found->serve(run);
+    } else {
+      print(found->name, found->unit, found->run(run));
+    }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s: %s\n", program, found->name, error.what());
     return 1;

@@ -14,20 +14,18 @@ namespace weft::bench {
 
 namespace {
 
-// So small that an idle fiber needs one page of stack and an idle coroutine a small frame.
-constexpr std::size_t fiber_buffer = 1024;
-constexpr std::size_t coroutine_buffer = 448;
+constexpr std::size_t buffer_size = 1024;  // every contender's; an idle fiber needs one page
 constexpr std::size_t server_stack = 32 << 10;
 
 void echo(const TcpStream& connection) {
-  std::array<std::byte, fiber_buffer> buffer;
+  std::array<std::byte, buffer_size> buffer;
   try {
     while (const std::size_t n = connection.read(buffer)) connection.write(Bytes(buffer).first(n));
   } catch (const std::system_error&) {  // the client closes with a reset
   }
 }
 Coro<> co_echo(TcpStream connection) {
-  std::array<std::byte, coroutine_buffer> buffer;
+  std::array<std::byte, buffer_size> buffer;
   try {
     while (const std::size_t n = co_await connection.read_op(buffer)) {
       co_await connection.write_op(Bytes(buffer).first(n));

@@ -15,6 +15,7 @@ std::span<const Benchmark> task_benchmarks();
 std::span<const Benchmark> tree_benchmarks();
 std::span<const Benchmark> sync_benchmarks();
 std::span<const Benchmark> world_benchmarks();
+std::span<const Benchmark> path_benchmarks();
 std::span<const Benchmark> servers();
 
 /// Runs `body` as a task on a Pool. The monitor's reports are off: some of these compute for longer

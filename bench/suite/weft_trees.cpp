@@ -1,6 +1,5 @@
 // Fork and join: trees of calls that may be made elsewhere.
 #include "sched/trees.hpp"
-
 #include "suite/weft_suite.hpp"
 
 #include <array>

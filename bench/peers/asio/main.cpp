@@ -3,17 +3,16 @@
 // whose ends stay on a thread.
 #include "suite/protocol.hpp"
 
-#include <boost/asio.hpp>
-#include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/experimental/channel.hpp>
-#include <boost/asio/experimental/concurrent_channel.hpp>
-
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
 
+#include <boost/asio.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/experimental/channel.hpp>
+#include <boost/asio/experimental/concurrent_channel.hpp>
 #include <unistd.h>
 
 namespace {
@@ -90,8 +89,7 @@ Result spawn_join(const Run& run) {
   return on_workers(run, [&](any_io_executor executor) -> awaitable<double> {
     const auto start = Clock::now();
     for (std::size_t i = 0; i < run.size; ++i) {
-      co_await asio::co_spawn(
-          executor, []() -> awaitable<void> { co_return; }, use_awaitable);
+      co_await asio::co_spawn(executor, []() -> awaitable<void> { co_return; }, use_awaitable);
     }
     co_return per(start, run.size);
   });
@@ -238,8 +236,8 @@ Result timers(const Run& run) {
     for (std::size_t i = 0; i < run.size; ++i) {
       asio::co_spawn(
           executor,
-          [executor, nap = std::chrono::nanoseconds(1'000'000'000 / run.size * i)]()
-              -> awaitable<void> {
+          [executor,
+           nap = std::chrono::nanoseconds(1'000'000'000 / run.size * i)]() -> awaitable<void> {
             asio::steady_timer timer(executor, nap);
             co_await timer.async_wait(use_awaitable);
           },
@@ -297,8 +295,7 @@ void serve(const Run& run) {
   asio::ip::tcp::acceptor acceptor(context, here);
   announce_port(acceptor.local_endpoint().port());
   asio::posix::stream_descriptor input(context, ::dup(STDIN_FILENO));
-  input.async_wait(asio::posix::stream_descriptor::wait_read,
-                   [&](error_code) { context.stop(); });
+  input.async_wait(asio::posix::stream_descriptor::wait_read, [&](error_code) { context.stop(); });
   asio::co_spawn(context, accept_all(acceptor), asio::detached);
   run_on(context, run.workers);
 }

@@ -3,12 +3,11 @@
 
 #include "suite/protocol.hpp"
 
-#include <boost/fiber/all.hpp>
-
 #include <span>
 #include <thread>
 #include <vector>
 
+#include <boost/fiber/all.hpp>
 #include <malloc.h>
 
 namespace fibers {

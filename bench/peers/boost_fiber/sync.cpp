@@ -121,9 +121,9 @@ Result wake_latency(const Run& run) {
 constexpr std::array benchmarks{
     Benchmark{"chan_pingpong", "ns", 300'000, &pingpong},
     Benchmark{"chan_pingpong_cross", "us", 10'000, &pingpong_cross},
-    Benchmark{"chan_spsc_128", "ns/value", 2'000'000, &queue<1>},
-    Benchmark{"chan_mpmc_4x4", "ns/value", 1'000'000, &queue<4>},
-    Benchmark{"mutex_8", "ns", 2'000'000, &mutex<false>},
+    Benchmark{"chan_spsc_128", "ns/value", 5'000'000, &queue<1>},
+    Benchmark{"chan_mpmc_4x4", "ns/value", 3'000'000, &queue<4>},
+    Benchmark{"mutex_8", "ns", 4'000'000, &mutex<false>},
     Benchmark{"mutex_yield_8", "ns", 300'000, &mutex<true>},
     Benchmark{"wake_latency", "us", 200, &wake_latency},
 };

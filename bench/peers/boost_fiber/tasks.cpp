@@ -1,10 +1,10 @@
 // Fibers as such: switching, yielding, spawning, joining, timers, memory.
 #include "boost_fiber/fibers.hpp"
 
-#include <boost/context/detail/fcontext.hpp>
-
 #include <array>
 #include <atomic>
+
+#include <boost/context/detail/fcontext.hpp>
 
 namespace fibers {
 

@@ -130,9 +130,9 @@ func syncBenchmarks() []benchmark {
 	return []benchmark{
 		{"chan_pingpong", "ns", 500000, one(pingpong)},
 		{"chan_pingpong_cross", "us", 10000, one(pingpongCross)},
-		{"chan_spsc_128", "ns/value", 2000000, one(queue(1))},
-		{"chan_mpmc_4x4", "ns/value", 1000000, one(queue(4))},
-		{"mutex_8", "ns", 2000000, one(mutex(false))},
+		{"chan_spsc_128", "ns/value", 5000000, one(queue(1))},
+		{"chan_mpmc_4x4", "ns/value", 3000000, one(queue(4))},
+		{"mutex_8", "ns", 10000000, one(mutex(false))},
 		{"mutex_yield_8", "ns", 500000, one(mutex(true))},
 		{"select_8", "ns", 300000, one(select8)},
 	}

@@ -10,11 +10,11 @@
 #include <thread>
 #include <vector>
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/socket.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <unistd.h>
 
 namespace {
@@ -253,7 +253,7 @@ constexpr std::array benchmarks{
     Benchmark{"chan_pingpong_cross", "us", 20'000, &pingpong_cross},
     Benchmark{"chan_spsc_128", "ns/value", 1'000'000, &queue<1>},
     Benchmark{"chan_mpmc_4x4", "ns/value", 300'000, &queue<4>},
-    Benchmark{"mutex_8", "ns", 2'000'000, &mutex<false>},
+    Benchmark{"mutex_8", "ns", 10'000'000, &mutex<false>},
     Benchmark{"mutex_yield_8", "ns", 200'000, &mutex<true>},
     Benchmark{"wake_latency", "us", 200, &wake_latency},
     Benchmark{"memory_1m", "bytes", 5'000, &memory},

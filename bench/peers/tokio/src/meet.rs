@@ -160,7 +160,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("chan_pingpong_cross", "us", 10_000, pingpong_cross),
     ("chan_spsc_128", "ns/value", 2_000_000, spsc),
     ("chan_mpmc_4x4", "ns/value", 500_000, mpmc),
-    ("mutex_8", "ns", 2_000_000, |run| mutex(run, false)),
+    ("mutex_8", "ns", 5_000_000, |run| mutex(run, false)),
     ("mutex_yield_8", "ns", 500_000, |run| mutex(run, true)),
-    ("select_8", "ns", 300_000, select_8),
+    ("select_8", "ns", 1_000_000, select_8),
 ];
