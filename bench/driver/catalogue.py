@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 PEERS_OF_BARS = ("boost_fiber", "go", "tokio")
 # What a name may end in besides the benchmark's own name: other ways of the same contender.
-VARIANTS = ("", "_coro", "_tasks", "_epoll", "_uring")
+VARIANTS = ("", "_full", "_coro", "_tasks", "_epoll", "_uring")
 LIMIT = "limit"
 US = "weft"
 
@@ -52,8 +52,9 @@ GROWTH = (1_000, 10_000, 100_000, 1_000_000)
 
 ALL = [
     Bench("switch", "ns", "One switch from a stack to another and nothing else: no queue, no "
-          "scheduler. The limit is the least assembly that does it.", workers=(1,), quick=True,
-          bars=[Bar(1.25, LIMIT)]),
+          "scheduler. The limit is the least assembly that does it. switch_full also keeps the "
+          "state of exceptions and of floating point, as every switch of a fiber does.",
+          workers=(1,), quick=True, bars=[Bar(1.25, LIMIT)]),
     Bench("yield", "ns", "Two tasks give way to each other; the time of one yield.", quick=True,
           bars=[Bar(0.2)]),
     Bench("yield_100", "ns", "A hundred tasks give way to each other; the time of one yield.",
@@ -82,8 +83,9 @@ ALL = [
           quick=True, bars=both(.7, .45)),
     Bench("mutex_yield_8", "ns", "The same, but each yields while it holds the lock, so that all "
           "others queue up.", bars=[Bar(.3, workers=1)]),
-    Bench("select_8", "ns", "A task waits for whichever of eight channels has a value first.",
-          quick=True),
+    Bench("select_8", "ns", "A task waits for whichever of eight channels without buffer has a "
+          "value first; another sends to them in turn. Tokio's channels hold one value each, so "
+          "that its sender runs ahead.", quick=True),
     Bench("wake_latency", "us", "From a plain thread's send to the next line of the task that "
           "waits for it, when all workers sleep. Median of 200."),
     Bench("timers_1m", "ms CPU", "A million tasks sleep once each, for times spread over a second; "

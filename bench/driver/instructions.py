@@ -17,7 +17,8 @@ import subprocess
 from .table import aligned
 
 PATHS = {
-    "switch": "a switch between two stacks",
+    "switch": "a bare switch between two stacks",
+    "switch_full": "the same with the state of exceptions and of floating point",
     "yield": "a yield of a fiber to another",
     "yield_coro": "a yield of a coroutine to another",
     "path_park": "a park and the unpark that ends it",

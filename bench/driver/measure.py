@@ -121,11 +121,11 @@ def run_once(cell, timeout_s):
 
 def run_in_turn(cells, rounds, timeout_s, budget_s, progress):
     """A B C, C B A, A B C, ... so that a slow minute of the machine hits all alike. A contender
-    that has failed is not tried again. One that is slow gets fewer rounds, but two at least."""
+    that has failed is not tried again. One that is slow gets fewer rounds, if need be one."""
     for number in range(rounds):
         for cell in cells if number % 2 == 0 else reversed(cells):
             done = len(cell.values)
-            too_slow = done >= 2 and cell.took * (done + 1) / done > budget_s
+            too_slow = done >= 1 and cell.took * (done + 1) / done > budget_s
             if cell.trouble or too_slow:
                 continue
             progress(cell, number)
