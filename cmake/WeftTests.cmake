@@ -212,6 +212,8 @@ weft_add_script_test(tidy style 60
   ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/tidy ${PROJECT_SOURCE_DIR})
 weft_add_script_test(tidy.self style 60
   ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/tidy --self-test)
+weft_add_script_test(bench.self bench 120
+  ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/bench --self-test)
 # Counts mean something for optimised code only.
 if(TARGET suite_weft AND CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo")
   weft_add_script_test(bench.instructions bench 600
