@@ -41,6 +41,10 @@ endif()
 add_custom_target(weft_bench_suite)
 function(weft_add_suite_program target)
   weft_add_program(${target} ${ARGN})
+  # Nobody measures a sanitizer or an emulator.
+  if(WEFT_SANITIZE OR CMAKE_CROSSCOMPILING)
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
   target_include_directories(${target} PRIVATE
     ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/bench)
   if(weft_has_uring)

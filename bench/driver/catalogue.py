@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 
 PEERS_OF_BARS = ("boost_fiber", "go", "tokio")
 # What a name may end in besides the benchmark's own name: other ways of the same contender.
-VARIANTS = ("", "_full", "_coro", "_tasks", "_epoll", "_uring")
+VARIANTS = ("", "_full", "_coro", "_tasks", "_mt", "_epoll", "_uring")
+# Another way to run one worker; with more there is no difference.
+FOR_ONE_WORKER = ("_mt",)
 LIMIT = "limit"
 US = "weft"
 

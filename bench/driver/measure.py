@@ -58,6 +58,8 @@ def cells_of(bench, workers, contenders, load, size=0):
         for variant in catalogue.VARIANTS:
             if contender.program is None or stem + variant not in contender.names:
                 continue
+            if workers != 1 and variant in catalogue.FOR_ONE_WORKER:
+                continue
             own = [contender.program, "--workers", str(workers)]
             if bench.served:
                 command = [load, "--workers", str(workers), *size_option, bench.name, "--", *own,

@@ -60,6 +60,19 @@ def bars(rows, axis):
             f'aria-label="{html.escape(axis)}">{"".join(parts)}</svg>')
 
 
+def course(values):
+    """A small line from the first value to the last, above zero."""
+    width, height, edge = 240, 36, 4
+    scale = (height - 2 * edge) / max(values)
+    step = (width - 2 * edge) / max(len(values) - 1, 1)
+    points = [(edge + i * step, height - edge - value * scale) for i, value in enumerate(values)]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    base = height - edge
+    return (f'<svg viewBox="0 0 {width} {height}" class="course" role="img" '
+            f'aria-label="{len(values)} runs"><line x1="0" y1="{base}" x2="{width}" y2="{base}" '
+            f'class="grid"/><polyline points="{path}" class="ours line"/></svg>')
+
+
 PLOT_HEIGHT = 260
 TOP = 10
 

@@ -18,6 +18,7 @@ body { background: var(--back); color: var(--text); font: 16px/1.5 system-ui, sa
   max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; } h2 { margin-top: 2.5rem; font-size: 1.2rem; } h3 { font-size: 1rem; }
 svg { width: 100%; height: auto; display: block; margin: .5rem 0 1rem; }
+svg.course { width: 15rem; margin: 0; }
 svg text { font: 13px system-ui, sans-serif; fill: var(--text); }
 svg .tick, svg .axis { fill: var(--soft); font-size: 12px; } svg .failed { fill: var(--bad); }
 svg .value { font-weight: 600; } svg .grid { stroke: var(--line); } svg .cut { fill: var(--back); }
@@ -151,7 +152,28 @@ def summary(verdicts):
             f"<th>bars</th></tr>{''.join(rows)}</table></div>")
 
 
-def write(root, path, cells, contenders):
+RUNS_SHOWN = 40
+
+
+def history_section(records):
+    """How our figures went from run to run, once there are three."""
+    courses = {}
+    for record in records[-RUNS_SHOWN:]:
+        for name, (value, _) in record["medians"].items():
+            if " weft w" in name and " size " not in name:
+                courses.setdefault(name.replace(" weft", ""), []).append(value)
+    rows = [f"<tr><td>{name}</td><td>{figure(values[0])}</td><td>{figure(values[-1])}</td>"
+            f"<td>{plots.course(values)}</td></tr>"
+            for name, values in courses.items() if len(values) >= 3]
+    if not rows:
+        return ""
+    head = "<tr><th>benchmark, workers</th><th>first</th><th>last</th><th>run by run</th></tr>"
+    return ("<h2 id=history>From run to run</h2><p>The medians of weft in the last runs on this "
+            "machine, oldest on the left, zero at the bottom. `make bench-diff` compares two of "
+            f"them.</p><div class=wide><table>{head}{''.join(rows)}</table></div>")
+
+
+def write(root, path, cells, contenders, records):
     verdicts = verdict.Verdicts(cells)
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     commit = history.git(root, "rev-parse", "--short", "HEAD")
@@ -167,7 +189,7 @@ def write(root, path, cells, contenders):
         body.append(f"<h2>What failed</h2><ul>{troubles}</ul>")
     body += [section(verdicts, bench) for bench in catalogue.ALL
              if any(c.bench is bench for c in verdicts.cells)]
-    body.append(growth_section(cells))
+    body += [growth_section(cells), history_section(records)]
     path.write_text(f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta '
                     f'name="viewport" content="width=device-width"><title>weft: benchmarks</title>'
                     f"<style>{STYLE}</style></head><body>{''.join(body)}</body></html>\n")

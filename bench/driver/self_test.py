@@ -74,6 +74,8 @@ class Running(unittest.TestCase):
         cells = measure.cells_of(YIELD, 2, found, "load", 7)
         self.assertEqual([cell.name for cell in cells], ["yield", "yield_coro"])
         self.assertEqual(cells[0].command[1:], ["--workers", "2", "--size", "7", "yield"])
+        found[0].names.append("yield_mt")
+        self.assertEqual([len(measure.cells_of(YIELD, n, found, "load")) for n in (1, 2)], [3, 2])
         cells = measure.cells_of(catalogue.BY_NAME["echo_64"], 1, found, "load")
         self.assertEqual(cells[1].name, "echo_64_uring")
         self.assertEqual(cells[1].command[3:],
@@ -88,6 +90,7 @@ class Judging(unittest.TestCase):
         self.assertEqual(verdicts.best(YIELD, 1), (1.0, "threads"))
         self.assertEqual(verdicts.judge(cells[0]), [("<= 0.2x best", False)])
         self.assertEqual(verdicts.judge(cells[4]), [("<= 0.2x best", True)])
+        self.assertEqual(verdicts.best_of(YIELD, 1, "weft"), 4.0)
 
     def test_more_can_be_better(self):
         echo = catalogue.BY_NAME["echo_64"]
@@ -126,7 +129,8 @@ class Writing(unittest.TestCase):
         rows = [("a", 3.0, "ns", "ours"), ("b & c", 900.0, "ns", "peer"), ("d", None, "no", "peer")]
         drawn = [plots.bars(rows, "ns"), plots.bars([("a", 1e-3, "ns", "ours")], "ns"),
                  plots.lines([("a", [(1, 1), (1000, 9)], "ours")], "x", "y"),
-                 plots.lines([("a", [(10, 5), (10, 5)], "ours")], "x", "y")]
+                 plots.lines([("a", [(10, 5), (10, 5)], "ours")], "x", "y"),
+                 plots.course([3.0, 4.0, 5.0])]
         for text in drawn:
             xml.etree.ElementTree.fromstring(text)
         self.assertIn('class="cut"', drawn[0])
@@ -139,9 +143,12 @@ class Writing(unittest.TestCase):
         cells += [measured([1.0], bench=fanout, size=n) for n in (1000, 10000)]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "report.html"
-            report.write(Path(folder), path, cells, [contenders.Contender("asio", trouble="none")])
+            records = [{"medians": {"yield weft w1": [value, 0]}} for value in (3, 4, 5)]
+            report.write(Path(folder), path, cells,
+                         [contenders.Contender("asio", trouble="none")], records)
             text = path.read_text()
-        for words in ("it broke", "asio: none", YIELD.text, "lower is better", "Growth"):
+        for words in ("it broke", "asio: none", YIELD.text, "lower is better", "Growth",
+                      "From run to run"):
             self.assertIn(words, text)
         self.assertNotIn("http", text)
         self.assertIn("failed", "\n".join(table.main_table(verdict.Verdicts(cells))))

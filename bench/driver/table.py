@@ -25,14 +25,11 @@ def our_rows(verdicts, peers):
             ours = f"{figure(cell.median)} ±{cell.spread * 100:.0f}%"
         row.append(ours)
         for peer in peers:
-            other = verdicts.by_key.get((bench.name, peer, cell.workers))
-            failed = other is not None and other.median is None
-            row.append("failed" if failed else figure(other.median if other else None))
+            value = verdicts.best_of(bench, cell.workers, peer)
+            tried = (bench.name, peer, cell.workers) in verdicts.by_key
+            row.append("failed" if tried and value is None else figure(value))
         best = verdicts.best(bench, cell.workers)[0]
-        limits = [verdicts.median(bench.name + v, catalogue.LIMIT, cell.workers)
-                  for v in catalogue.VARIANTS]
-        limits = [value for value in limits if value]
-        limit = (min if bench.better == "lower" else max)(limits) if limits else None
+        limit = verdicts.best_of(bench, cell.workers, catalogue.LIMIT)
         row.append(figure(limit))
         for other in (best, limit):
             row.append(f"{cell.median / other:.2f}" if cell.median and other else "-")

@@ -29,6 +29,12 @@ class Verdicts:
             return None, ""
         return (min if bench.better == "lower" else max)(found)
 
+    def best_of(self, bench, workers, peer):
+        """The best that a contender can do, in whichever way."""
+        found = [cell.median for cell in self.cells if cell.bench is bench and cell.peer == peer
+                 and cell.workers == workers and cell.median is not None]
+        return (min if bench.better == "lower" else max)(found) if found else None
+
     def reference(self, bench, bar, workers):
         if bar.of is None:
             return 1.0
@@ -36,7 +42,9 @@ class Verdicts:
             return self.best(bench, workers, catalogue.PEERS_OF_BARS)[0]
         if bar.of == "limit_uring":
             return self.median(bench.name + "_uring", catalogue.LIMIT, workers)
-        return self.median(bench.name, bar.of, workers)
+        if bar.of == catalogue.LIMIT:
+            return self.median(bench.name, bar.of, workers)
+        return self.best_of(bench, workers, bar.of)
 
     def judge(self, cell):
         """(text, met) for each bar of a cell of ours; met is None where there is nothing to

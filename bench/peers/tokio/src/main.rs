@@ -2,8 +2,8 @@
 //! understands is written in bench/suite/protocol.hpp. tools/bench builds it from the crates of the
 //! distribution.
 //!
-//! One worker is a current_thread runtime, which is faster than a multi_thread one with a single
-//! worker; several are a multi_thread runtime.
+//! One worker is a current_thread runtime; for a name that ends in `_mt` it is a multi_thread one
+//! with a single worker. Which is faster differs. Several workers are a multi_thread runtime.
 
 mod meet;
 mod tasks;
@@ -11,6 +11,7 @@ mod world;
 
 use std::future::Future;
 use std::process::exit;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use tokio::runtime::{Builder, Runtime};
 
@@ -38,8 +39,11 @@ pub fn expect(right: bool, what: &str) {
     }
 }
 
+const MT: &str = "_mt";
+static ALWAYS_MULTI_THREAD: AtomicBool = AtomicBool::new(false);
+
 pub fn runtime(workers: usize) -> Runtime {
-    let built = if workers == 1 {
+    let built = if workers == 1 && !ALWAYS_MULTI_THREAD.load(Ordering::Relaxed) {
         Builder::new_current_thread().enable_all().build()
     } else {
         Builder::new_multi_thread().worker_threads(workers).enable_all().build()
@@ -76,8 +80,9 @@ fn main() {
     while let Some(word) = words.next() {
         match word.as_str() {
             "--list" => {
-                all.iter().for_each(|b| println!("{}", b.0));
-                println!("serve");
+                for name in all.iter().map(|b| b.0).chain(["serve"]) {
+                    println!("{name}\n{name}{MT}");
+                }
                 return;
             }
             "--workers" => run.workers = number(words.next()),
@@ -88,10 +93,12 @@ fn main() {
             _ => name = word,
         }
     }
-    if name == "serve" {
+    let stem = name.strip_suffix(MT).unwrap_or(&name);
+    ALWAYS_MULTI_THREAD.store(stem != name, Ordering::Relaxed);
+    if stem == "serve" {
         return world::serve(run.workers);
     }
-    let benchmark = match all.iter().find(|b| b.0 == name) {
+    let benchmark = match all.iter().find(|b| b.0 == stem) {
         Some(found) => found,
         None => usage_error(format!("there is no benchmark '{name}'; --list names them")),
     };
