@@ -2,9 +2,10 @@
 
 import datetime
 import json
+import statistics
 import subprocess
 
-from . import measure
+from . import catalogue, measure
 
 
 def entries_of(cells):
@@ -21,7 +22,7 @@ def entries_of(cells):
         figures += [("." + name, unit, values) for name, (unit, values) in cell.more.items()]
         for suffix, unit, values in figures:
             entry = {**common, "bench": cell.name + suffix, "unit": unit}
-            entry.update(median=measure.statistics.median(values), min=min(values),
+            entry.update(median=statistics.median(values), min=min(values),
                          max=max(values), spread=measure.spread_of(values), rounds=len(values))
             if cell.trouble:
                 entry["failed"] = cell.trouble
@@ -80,32 +81,49 @@ def describe(record):
     return f"{record['commit'][:10]}{'+' if record['changed'] else ''} of {record['date']}"
 
 
-def diff(out, commit):
-    """Lines that say which of our figures changed by more than they scatter. How much the peers'
-    figures for the same benchmark moved, for which nobody changed a line, is shown beside."""
-    old, new = pick(load(out), commit)
-    lines = [f"from {describe(old)}", f"to   {describe(new)}", ""]
-    drifts = {}
-    changes = []
-    for name, (value, spread) in new["medians"].items():
-        if name not in old["medians"] or not old["medians"][name][0]:
-            continue
-        before, old_spread = old["medians"][name]
+def drifts_of(old, new):
+    """How much the peers' figures moved, for which nobody changed a line: (bench, rest) ->
+    (median of the changes, median of their spreads)."""
+    moved = {}
+    for name, (value, spread) in new.items():
         bench, peer, rest = name.split(" ", 2)
+        before, old_spread = old.get(name, (0, 0))
+        if before and peer not in ("weft", "limit"):
+            moved.setdefault((bench, rest), []).append((value / before - 1, spread + old_spread))
+    return {key: tuple(map(statistics.median, zip(*changes))) for key, changes in moved.items()}
+
+
+def stem_of(bench):
+    """yield_coro -> yield, echo_64_coro.p99 -> echo_64.p99: what the peers have."""
+    name, dot, measured = bench.partition(".")
+    for variant in catalogue.VARIANTS:
+        if variant and name.endswith(variant):
+            name = name.removesuffix(variant)
+    return name + dot + measured
+
+
+def diff(out, commit):
+    """Lines that say which of our figures changed by more than they scatter, after what the machine
+    did to everybody has been taken off."""
+    old, new = pick(load(out), commit)
+    lines = [f"from {describe(old)}", f"to   {describe(new)}", "",
+             f"{'':28} {'':16} {'before':>10} {'now':>10} {'change':>8} {'peers':>7} "
+             f"{'ours alone':>11} {'noise':>6}"]
+    drifts = drifts_of(old["medians"], new["medians"])
+    count = marked = 0
+    for name, (value, spread) in new["medians"].items():
+        bench, peer, rest = name.split(" ", 2)
+        before, old_spread = old["medians"].get(name, (0, 0))
+        if peer != "weft" or not before:
+            continue
+        drift, scatter = drifts.get((stem_of(bench), rest), (0.0, 0.0))
         change = value / before - 1
-        if peer == "weft":
-            noise = max(LEAST_NOISE, 2 * (spread + old_spread))
-            changes.append((bench, rest, before, value, change, noise))
-        else:
-            drifts.setdefault((bench, rest), []).append(change)
-    for bench, rest, before, value, change, noise in changes:
-        stem = bench.removesuffix("_coro").removesuffix("_tasks")
-        others = drifts.get((bench, rest)) or drifts.get((stem, rest))
-        drift = f"{measure.statistics.median(others) * 100:+.0f}%" if others else "-"
-        mark = "  <-- beyond the noise" if abs(change) > noise else ""
-        lines.append(f"{bench:28} {rest:16} {before:12.4g} {value:12.4g} {change * 100:+7.1f}% "
-                     f"noise {noise * 100:3.0f}%  peers {drift:>5}{mark}")
-    lines.append("")
-    lines.append(f"{sum(abs(c[4]) > c[5] for c in changes)} of {len(changes)} figures changed by "
-                 "more than the noise")
+        alone = (1 + change) / (1 + drift) - 1
+        noise = max(LEAST_NOISE, 2 * (spread + old_spread + scatter))
+        mark = "  <-- beyond the noise" if abs(alone) > noise else ""
+        count += 1
+        marked += bool(mark)
+        lines.append(f"{bench:28} {rest:16} {before:10.4g} {value:10.4g} {change * 100:+7.1f}% "
+                     f"{drift * 100:+6.1f}% {alone * 100:+10.1f}% {noise * 100:5.0f}%{mark}")
+    lines += ["", f"{marked} of {count} figures changed by more than the noise"]
     return lines

@@ -114,9 +114,9 @@ class Writing(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder)
             with (out / "history.jsonl").open("w") as file:
-                for commit, fast, slow in (("a" * 40, 10, 100), ("b" * 40, 10.2, 150)):
-                    medians = {"yield weft w1": [fast, .01], "fib weft w1": [slow, .02],
-                               "fib go w1": [7, .02]}
+                for commit, one, two, go in (("a" * 40, 10, 100, 20), ("b" * 40, 15, 150, 30)):
+                    medians = {"yield_coro weft w1": [one, .01], "fib weft w1": [two, .02],
+                               "fib go w1": [7, .02], "yield go w1": [go, .02]}
                     file.write(json.dumps({"commit": commit, "changed": False, "date": "today",
                                            "quick": True, "medians": medians}) + "\n")
             marked = [line for line in history.diff(out, "") if "beyond" in line]
@@ -124,6 +124,7 @@ class Writing(unittest.TestCase):
             self.assertIn("fib", marked[0])
             self.assertEqual(history.diff(out, "aaa"), history.diff(out, ""))
             self.assertRaises(SystemExit, history.diff, out, "ccc")
+        self.assertEqual(history.stem_of("echo_64_coro.p99"), "echo_64.p99")
 
     def test_plots_are_well_formed(self):
         rows = [("a", 3.0, "ns", "ours"), ("b & c", 900.0, "ns", "peer"), ("d", None, "no", "peer")]

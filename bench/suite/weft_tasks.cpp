@@ -134,18 +134,26 @@ Result fanout_coro(const Run& run) {
   });
 }
 
-/// A plain thread spawns into a pool, also of one worker, and waits until all have run.
-Result burst(const Run& run) {
-  Pool pool({.workers = run.workers, .report_stuck_after = Duration::zero()});
+/// A plain thread spawns into an engine and waits until all have run.
+template <class Engine>
+double burst_into(Engine& engine, std::size_t count) {
   std::atomic<std::size_t> ran{0};
   const auto start = Clock::now();
-  for (std::size_t i = 0; i < run.size; ++i) {
-    pool.spawn([&] { ran.fetch_add(1, std::memory_order_relaxed); });
+  for (std::size_t i = 0; i < count; ++i) {
+    engine.spawn([&] { ran.fetch_add(1, std::memory_order_relaxed); });
   }
-  pool.run();
-  const double ns = per(start, run.size);
-  suite::expect(ran == run.size, "not every task ran");
+  engine.run();
+  const double ns = per(start, count);
+  suite::expect(ran == count, "not every task ran");
   return ns;
+}
+Result burst(const Run& run) {
+  if (run.workers == 1) {
+    Loop loop;
+    return burst_into(loop, run.size);
+  }
+  Pool pool({.workers = run.workers, .report_stuck_after = Duration::zero()});
+  return burst_into(pool, run.size);
 }
 
 constexpr std::array benchmarks{

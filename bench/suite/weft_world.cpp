@@ -15,33 +15,34 @@ using namespace std::chrono_literals;
 using suite::Clock;
 using suite::Result;
 
-/// From a plain thread's send to the parked task's next line, when all workers sleep.
-template <class Spawn>
-Result wake_latency(const Run& run, Spawn spawn_reader) {
-  Pool pool({.workers = run.workers, .report_stuck_after = Duration::zero()});
+/// From a plain thread's send to the parked task's next line, when all workers sleep. `read` makes
+/// a task's body that notes how long each value took.
+template <class Read>
+Result wake_latency(const Run& run, Read read) {
   Channel<Clock::time_point> sent;
   std::vector<double> ns;
-  auto reader = spawn_reader(pool, sent, ns);
-  for (std::size_t i = 0; i < run.size; ++i) {
-    std::this_thread::sleep_for(1ms);
-    sent.send(Clock::now());
-  }
-  sent.close();
-  reader.get();
+  std::jthread sender([&] {
+    for (std::size_t i = 0; i < run.size; ++i) {
+      std::this_thread::sleep_for(1ms);
+      sent.send(Clock::now());
+    }
+    sent.close();
+  });
+  on_workers(run, read(sent, ns));
   return suite::median_us(std::move(ns));
 }
 Result wake_fiber(const Run& run) {
-  return wake_latency(run, [](Pool& pool, auto& sent, auto& ns) {
-    return pool.spawn([&] {
+  return wake_latency(run, [](auto& sent, auto& ns) {
+    return [&] {
       while (auto when = sent.recv()) ns.push_back(suite::ns_since(*when));
-    });
+    };
   });
 }
 Result wake_coro(const Run& run) {
-  return wake_latency(run, [](Pool& pool, auto& sent, auto& ns) {
-    return pool.spawn([&]() -> Coro<> {
+  return wake_latency(run, [](auto& sent, auto& ns) {
+    return [&]() -> Coro<> {
       while (auto when = co_await sent.recv_op()) ns.push_back(suite::ns_since(*when));
-    });
+    };
   });
 }
 
