@@ -5,7 +5,7 @@ import json
 import statistics
 import subprocess
 
-from . import catalogue, measure
+from . import catalogue, measure, table
 
 
 def entries_of(cells):
@@ -35,13 +35,14 @@ def git(root, *words):
     return done.stdout.strip()
 
 
-def save(root, out, entries, quick):
+def save(root, out, entries, quick, others):
     (out / "results.json").write_text(json.dumps(entries, indent=1) + "\n")
     record = {
         "commit": git(root, "rev-parse", "HEAD"),
         "changed": bool(git(root, "status", "--porcelain", "--untracked-files=no")),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "quick": quick,
+        "others": round(others, 3),
         "medians": {key(e): [e["median"], round(e["spread"], 4)] for e in entries
                     if "median" in e},
     }
@@ -106,7 +107,9 @@ def diff(out, commit):
     """Lines that say which of our figures changed by more than they scatter, after what the machine
     did to everybody has been taken off."""
     old, new = pick(load(out), commit)
-    lines = [f"from {describe(old)}", f"to   {describe(new)}", "",
+    lines = [f"from {describe(old)}", f"to   {describe(new)}",
+             *(line for record in (old, new) for line in table.warning(record.get("others", 0))),
+             "",
              f"{'':28} {'':16} {'before':>10} {'now':>10} {'change':>8} {'peers':>7} "
              f"{'ours alone':>11} {'noise':>6}"]
     drifts = drifts_of(old["medians"], new["medians"])

@@ -1,5 +1,6 @@
 """Runs contenders in turn, and keeps what they print."""
 
+import os
 import resource
 import statistics
 import subprocess
@@ -47,6 +48,34 @@ def spread_of(values):
         return 0.0
     quartiles = statistics.quantiles(values, n=4, method="inclusive")
     return (quartiles[2] - quartiles[0]) / 2 / statistics.median(values)
+
+
+class Neighbours:
+    """How much of the machine's time other programs take meanwhile, from 0 to 1."""
+
+    def __init__(self):
+        self.busy, self.ours, self.all = self.look()
+
+    @staticmethod
+    def look():
+        """Seconds since some beginning: all programs', ours, and what there is to take."""
+        stat = Path("/proc/stat")
+        if not stat.exists():
+            return 0.0, 0.0, 0.0
+        ticks = [int(word) for word in stat.read_text().split("\n", 1)[0].split()[1:9]]
+        idle = ticks[3] + ticks[4]
+        second = os.sysconf("SC_CLK_TCK")
+        usages = [resource.getrusage(who)
+                  for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        ours = sum(usage.ru_utime + usage.ru_stime for usage in usages)
+        return (sum(ticks) - idle) / second, ours, sum(ticks) / second
+
+    def share(self):
+        busy, ours, everything = self.look()
+        passed = everything - self.all
+        if passed <= 0:
+            return 0.0
+        return max(0.0, (busy - self.busy) - (ours - self.ours)) / passed
 
 
 def cells_of(bench, workers, contenders, load, size=0):

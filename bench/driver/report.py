@@ -5,7 +5,7 @@ import html
 import os
 import platform
 
-from . import catalogue, history, plots, verdict
+from . import catalogue, history, plots, table, verdict
 from .table import figure
 
 STYLE = """
@@ -184,7 +184,9 @@ def write(root, path, cells, contenders, records):
                if c.trouble]
     troubles = "".join(f'<li class="missed">{html.escape(line)}</li>' for line in failed)
     body = [f"<h1>weft beside its peers</h1><p class=soft>{now}, commit {commit}, {where}</p>",
-            INTRO, summary(verdicts)]
+            INTRO, *(f"<p class=missed>{html.escape(line)}</p>" for line in
+                     table.warning(records[-1].get("others", 0) if records else 0)),
+            summary(verdicts)]
     if troubles:
         body.append(f"<h2>What failed</h2><ul>{troubles}</ul>")
     body += [section(verdicts, bench) for bench in catalogue.ALL

@@ -82,6 +82,14 @@ class Running(unittest.TestCase):
                          ["echo_64", "--", Path("w"), "--workers", "1", "serve_uring"])
 
 
+    def test_neighbours(self):
+        neighbours = measure.Neighbours()
+        measure.run_once(cell_of(script("print('yield 1 ns')")), 10)
+        self.assertTrue(0 <= neighbours.share() <= 1)
+        self.assertEqual(table.warning(0.01), [])
+        self.assertIn("40 %", table.warning(0.4)[0])
+
+
 class Judging(unittest.TestCase):
     def test_bars(self):
         cells = [measured([10.0]), measured([40.0], peer="go"), measured([60.0], peer="tokio"),

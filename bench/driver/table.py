@@ -69,6 +69,17 @@ def growth_table(cells):
     return aligned(rows, {2, 4}) if len(rows) > 1 else []
 
 
+OTHERS_MAX = 0.05
+
+
+def warning(others):
+    """A line, if other programs had more of the machine than a measurement can bear."""
+    if others <= OTHERS_MAX:
+        return []
+    return [f"disturbed: other programs took {others * 100:.0f} % of the processors' time; figures "
+            "for 2 workers and for servers suffer most"]
+
+
 def failures(cells):
     return [f"failed: {c.name} by {c.peer}, {c.workers} workers"
             + (f", size {c.size}" if c.size else "") + f": {c.trouble}"
