@@ -67,10 +67,12 @@ ALL = [
           "all. The program has just been started: no memory is warm.", quick=True, sizes=GROWTH,
           bars=fiber_coro(.2, .1, workers=1) + fiber_coro(.4, .25, workers=2)),
     Bench("skynet_1m", "ms", "A tree of tasks, ten branches at each level, with a million leaves "
-          "whose numbers are added up. In weft branches are forks; _tasks spawns each one.",
+          "whose numbers are added up. In weft branches are forks; _tasks spawns each one. The "
+          "limit makes plain calls.",
           quick=True, bars=fiber_coro(.25, .06, workers=1) + fiber_coro(.2, .05, workers=2)),
     Bench("fib", "ns/call", "Fibonacci numbers by recursion; one of the two calls in each may be "
-          "made by another worker. In weft these are forks; _tasks spawns each one.",
+          "made by another worker. In weft these are forks; _tasks spawns each one. The limit "
+          "makes plain calls.",
           bars=fiber_coro(.3, .06)),
     Bench("chan_pingpong", "ns", "A value goes to another task and back, through two channels "
           "without buffer. Tokio has none without; its channels here hold one value.", quick=True,

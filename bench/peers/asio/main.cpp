@@ -1,11 +1,13 @@
 // The contender `asio`: Boost.Asio with C++20 coroutines. One worker is a context that knows it has
-// one thread; several threads run one context. There is no mutex for coroutines, and no channel
-// whose ends stay on a thread.
+// one thread; several threads run one context. There is no mutex for coroutines, no channel whose
+// ends stay on a thread, and no select: receiving from the first of several channels may also take,
+// and lose, a value of another.
 #include "suite/protocol.hpp"
 
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -50,21 +52,27 @@ double on_workers(const Run& run, F body) {
   return result;
 }
 
-/// Counts tasks that end; the last one lets go whoever waits.
+/// Counts tasks that end; the last one lets go whoever waits. What they share lives until both are
+/// done with it: the one that waits may go on while the last is still at it.
 class Countdown {
  public:
-  Countdown(any_io_executor executor, std::size_t count) : left_(count), done_(executor, 1) {}
+  Countdown(any_io_executor executor, std::size_t count)
+      : state_(std::make_shared<State>(count, executor)) {}
   /// A completion handler for co_spawn.
   auto ended() {
-    return [this](std::exception_ptr) {
-      if (left_.fetch_sub(1) == 1) done_.try_send(error_code{}, 0);
+    return [state = state_](std::exception_ptr) {
+      if (state->left.fetch_sub(1) == 1) state->done.try_send(error_code{}, 0);
     };
   }
-  awaitable<void> wait() { co_await done_.async_receive(use_awaitable); }
+  awaitable<void> wait() { co_await state_->done.async_receive(use_awaitable); }
 
  private:
-  std::atomic<std::size_t> left_;
-  ManyThreads done_;
+  struct State {
+    State(std::size_t count, any_io_executor executor) : left(count), done(executor, 1) {}
+    std::atomic<std::size_t> left;
+    ManyThreads done;
+  };
+  std::shared_ptr<State> state_;
 };
 
 awaitable<void> yield_often(std::size_t count) {
@@ -132,6 +140,35 @@ Result fib(const Run& run) {
     const double ns = ns_since(start);
     expect(got == result, "the tree's result");
     co_return ns / (next - 1);
+  });
+}
+
+awaitable<std::int64_t> skynet_of(std::int64_t number, std::int64_t leaves) {
+  if (leaves == 1) co_return number;
+  const auto executor = co_await asio::this_coro::executor;
+  std::array<std::int64_t, 10> sums{};
+  Countdown all(executor, sums.size());
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const auto first = number + static_cast<std::int64_t>(i) * leaves / 10;
+    asio::co_spawn(executor, skynet_of(first, leaves / 10),
+                   [&sums, i, ended = all.ended()](std::exception_ptr error, std::int64_t sum) {
+                     sums[i] = sum;
+                     ended(error);
+                   });
+  }
+  co_await all.wait();
+  std::int64_t sum = 0;
+  for (const std::int64_t part : sums) sum += part;
+  co_return sum;
+}
+Result skynet(const Run& run) {
+  return on_workers(run, [&](any_io_executor) -> awaitable<double> {
+    const auto leaves = static_cast<std::int64_t>(run.size);
+    const auto start = Clock::now();
+    const std::int64_t sum = co_await skynet_of(0, leaves);
+    const double ms = ms_since(start);
+    expect(sum == leaves * (leaves - 1) / 2, "the tree's result");
+    co_return ms;
   });
 }
 
@@ -305,6 +342,7 @@ constexpr std::array benchmarks{
     Benchmark{"yield_100", "ns", 2'000'000, &yield<100>},
     Benchmark{"spawn_join", "ns", 300'000, &spawn_join},
     Benchmark{"fanout_1m", "ns/task", 1'000'000, &fanout},
+    Benchmark{"skynet_1m", "ms", 1'000'000, &skynet},
     Benchmark{"fib", "ns/call", 22, &fib},
     Benchmark{"chan_pingpong", "ns", 200'000, &pingpong},
     Benchmark{"chan_spsc_128", "ns/value", 500'000, &queue<1>},

@@ -7,6 +7,8 @@ namespace limit {
 
 /// With bare switches between stacks, in assembly.
 std::span<const suite::Benchmark> switches();
+/// With plain calls.
+std::span<const suite::Benchmark> calls();
 /// With bare memory that two threads share.
 std::span<const suite::Benchmark> shared();
 /// On bare system calls.

@@ -5,7 +5,7 @@
 
 int main(int argc, char** argv) {
   std::vector<suite::Benchmark> all;
-  for (const auto part : {limit::switches(), limit::shared(), limit::servers()}) {
+  for (const auto part : {limit::switches(), limit::calls(), limit::shared(), limit::servers()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return suite::contend(argc, argv, all);
