@@ -77,8 +77,9 @@ ALL = [
     Bench("chan_pingpong", "ns", "A value goes to another task and back, through two channels "
           "without buffer. Tokio has none without; its channels here hold one value.", quick=True,
           bars=both(.35, .4)),
-    Bench("chan_pingpong_cross", "us", "The same, but the two tasks are bound to different "
-          "workers, which have to wake each other.", workers=(2,), quick=True, bars=[Bar(.25)]),
+    Bench("chan_pingpong_cross", "us", "The same, but the two tasks are bound to workers on "
+          "different processors, which have to wake each other.", workers=(2,), quick=True,
+          bars=[Bar(.25)]),
     Bench("chan_spsc_128", "ns/value", "Values from one task to another, through a channel that "
           "holds 128. The limit is a bare ring buffer.", quick=True, bars=both(.6, .5)),
     Bench("chan_mpmc_4x4", "ns/value", "Values from four tasks to four others, through one channel "

@@ -28,6 +28,7 @@
 #include <string_view>
 #include <vector>
 
+#include <sched.h>
 #include <sys/resource.h>
 
 namespace suite {
@@ -103,6 +104,26 @@ inline Result median_us(std::vector<double> ns) {
   if (ns.empty()) return 0.0;
   std::ranges::sort(ns);
   return {ns[ns.size() / 2] / 1e3, {{"p99", ns[ns.size() * 99 / 100] / 1e3, "us"}}};
+}
+
+/// Keeps the calling thread on the n-th processor that this process may use. Two threads that wait
+/// for each other take turns on one processor if the system puts them there, which is faster than
+/// waking another one; so what is to be measured must be said.
+inline void pin_this_thread(unsigned n) {
+  static const cpu_set_t allowed = [] {  // as it was before the first thread was pinned
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    ::sched_getaffinity(0, sizeof set, &set);
+    return set;
+  }();
+  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || n-- > 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    ::sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
 }
 
 /// A result that is wrong must not be printed as a fast one.

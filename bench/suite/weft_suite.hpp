@@ -21,9 +21,10 @@ std::span<const Benchmark> servers();
 /// Runs `body` as a task on a Pool. The monitor's reports are off: some of these compute for longer
 /// than a task should.
 template <class F>
-auto on_pool(const Run& run, F body, std::size_t stack_size = 0) {
+auto on_pool(const Run& run, F body, std::size_t stack_size = 0, bool pin = false) {
   Pool pool({.io = {.stack_size = stack_size},
              .workers = run.workers,
+             .pin = pin,
              .report_stuck_after = Duration::zero()});
   return pool.run(std::move(body));
 }

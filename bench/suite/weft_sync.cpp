@@ -11,10 +11,16 @@ using suite::Clock;
 using suite::per;
 using suite::Result;
 
-/// A value there and back. `apart`: each end on a worker of its own; the figure is in us then.
+/// A value there and back. `apart`: each end on a worker and a processor of its own; the figure is
+/// in us then.
+template <bool apart, class F>
+Result pingpong_on(const Run& run, F body) {
+  if constexpr (apart) return on_pool(run, std::move(body), 0, true);
+  return on_workers(run, std::move(body));
+}
 template <bool apart>
 Result pingpong_fiber(const Run& run) {
-  return on_workers(run, [&] {
+  return pingpong_on<apart>(run, [&] {
     Channel<std::size_t> ping;
     Channel<std::size_t> pong;
     Scope scope;
@@ -40,7 +46,7 @@ Result pingpong_fiber(const Run& run) {
 }
 template <bool apart>
 Result pingpong_coro(const Run& run) {
-  return on_workers(run, [&]() -> Coro<double> {
+  return pingpong_on<apart>(run, [&]() -> Coro<double> {
     Channel<std::size_t> ping;
     Channel<std::size_t> pong;
     Scope scope;

@@ -40,11 +40,15 @@ Result pingpong(const Run& run) {
   });
 }
 
-/// Two threads, each with a scheduler of its own.
+/// Two threads, each with a scheduler and a processor of its own.
 Result pingpong_cross(const Run& run) {
   Rendezvous ping;
   Rendezvous pong;
-  std::thread other([&] { answer(ping, pong); });
+  std::thread other([&] {
+    pin_this_thread(1);
+    answer(ping, pong);
+  });
+  pin_this_thread(0);
   const double ns = ask(ping, pong, run.size);
   other.join();
   return ns / 1e3;

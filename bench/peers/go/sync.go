@@ -4,7 +4,9 @@ package main
 import (
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
+	"unsafe"
 )
 
 func pingpong(size int) float64 {
@@ -24,16 +26,43 @@ func pingpong(size int) float64 {
 	return ns
 }
 
-// Each end is wired to a thread of its own, which is as near as Go comes to a worker of its own.
+type processors [16]uint64
+
+func allowedProcessors() (set processors) {
+	syscall.RawSyscall(syscall.SYS_SCHED_GETAFFINITY, 0, unsafe.Sizeof(set),
+		uintptr(unsafe.Pointer(&set)))
+	return
+}
+
+// Wires the goroutine to its thread, and that to the n-th processor of those allowed.
+func pinThisThread(allowed processors, n int) {
+	runtime.LockOSThread()
+	for cpu := 0; cpu < len(allowed)*64; cpu++ {
+		if allowed[cpu/64]>>(cpu%64)&1 == 0 {
+			continue
+		}
+		if n == 0 {
+			var set processors
+			set[cpu/64] = 1 << (cpu % 64)
+			syscall.RawSyscall(syscall.SYS_SCHED_SETAFFINITY, 0, unsafe.Sizeof(set),
+				uintptr(unsafe.Pointer(&set)))
+			return
+		}
+		n--
+	}
+}
+
+// Each end has a thread and a processor of its own, as near as Go comes to a worker of its own.
 func pingpongCross(size int) float64 {
 	ping, pong := make(chan int), make(chan int)
+	allowed := allowedProcessors()
 	go func() {
-		runtime.LockOSThread()
+		pinThisThread(allowed, 1)
 		for v := range ping {
 			pong <- v
 		}
 	}()
-	runtime.LockOSThread()
+	pinThisThread(allowed, 0)
 	start := time.Now()
 	for i := 0; i < size; i++ {
 		ping <- i

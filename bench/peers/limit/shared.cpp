@@ -76,11 +76,13 @@ Result ring_buffer(const Run& run) {
     }
   } else {
     std::jthread sender([&] {
+      pin_this_thread(1);
       Spin spin;
       for (std::size_t i = 0; i < run.size; ++i) {
         while (!ring.push(i)) spin.once();
       }
     });
+    pin_this_thread(0);
     Spin spin;
     for (std::size_t i = 0; i < run.size; ++i) {
       while (!ring.pop(value)) spin.once();
@@ -96,12 +98,14 @@ Result to_and_fro(const Run& run) {
   alignas(64) std::atomic<std::size_t> ping{0};
   alignas(64) std::atomic<std::size_t> pong{0};
   std::jthread other([&] {
+    pin_this_thread(1);
     Spin spin;
     for (std::size_t i = 1; i <= run.size; ++i) {
       while (ping.load() != i) spin.once();
       pong.store(i);
     }
   });
+  pin_this_thread(0);
   Spin spin;
   const auto start = Clock::now();
   for (std::size_t i = 1; i <= run.size; ++i) {

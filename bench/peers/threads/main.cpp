@@ -95,15 +95,17 @@ class Queue {
 };
 
 /// Two semaphores: the least that two threads need to take turns.
-double pingpong_ns(std::size_t count) {
+double pingpong_ns(std::size_t count, bool apart) {
   std::binary_semaphore ping(0);
   std::binary_semaphore pong(0);
   std::jthread other([&] {
+    if (apart) pin_this_thread(1);
     for (std::size_t i = 0; i < count; ++i) {
       ping.acquire();
       pong.release();
     }
   });
+  if (apart) pin_this_thread(0);
   const auto start = Clock::now();
   for (std::size_t i = 0; i < count; ++i) {
     ping.release();
@@ -113,11 +115,10 @@ double pingpong_ns(std::size_t count) {
 }
 Result pingpong(const Run& run) {
   use_processors(run.workers);
-  return pingpong_ns(run.size);
+  return pingpong_ns(run.size, false);
 }
 Result pingpong_cross(const Run& run) {
-  use_processors(run.workers);
-  return pingpong_ns(run.size) / 1e3;
+  return pingpong_ns(run.size, true) / 1e3;
 }
 
 template <std::size_t ends>

@@ -32,11 +32,38 @@ fn pingpong(run: &Run) -> Figures {
     }))
 }
 
-/// Two runtimes, each with a thread of its own.
+/// Keeps this thread on the n-th processor of those that the process may use.
+fn pin_this_thread(allowed: &libc::cpu_set_t, n: usize) {
+    // SAFETY: sets of processors are plain bits, for which all zeroes is a value.
+    unsafe {
+        let found = (0..libc::CPU_SETSIZE as usize).filter(|&cpu| libc::CPU_ISSET(cpu, allowed));
+        if let Some(cpu) = found.skip(n).next() {
+            let mut one: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(cpu, &mut one);
+            libc::sched_setaffinity(0, std::mem::size_of_val(&one), &one);
+        }
+    }
+}
+
+fn allowed_processors() -> libc::cpu_set_t {
+    // SAFETY: as above.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, std::mem::size_of_val(&set), &mut set);
+        set
+    }
+}
+
+/// Two runtimes, each with a thread and a processor of its own.
 fn pingpong_cross(run: &Run) -> Figures {
     let (ping, ping_end) = mpsc::channel(1);
     let (pong, pong_end) = mpsc::channel(1);
-    let other = std::thread::spawn(move || runtime(1).block_on(answer(ping_end, pong)));
+    let allowed = allowed_processors();
+    let other = std::thread::spawn(move || {
+        pin_this_thread(&allowed, 1);
+        runtime(1).block_on(answer(ping_end, pong))
+    });
+    pin_this_thread(&allowed, 0);
     let ns = runtime(1).block_on(ask(ping, pong_end, run.size));
     other.join().unwrap();
     one(ns / 1e3)
