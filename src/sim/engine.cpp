@@ -22,6 +22,7 @@ bool at_point(const Point& point) noexcept {
   Engine* const engine = Engine::here();
   // To whoever runs the simulation: it may be this task's last point, if it cannot be stopped.
   if (engine != nullptr) stack::published(static_cast<Io*>(engine));
+  if (engine != nullptr && point.yields) this_task()->publish_forks();
   const stack::Aside aside;
   if (engine != nullptr) engine->at_point(point);
   return engine != nullptr;

@@ -162,8 +162,9 @@ void Engine::add(Ready ready) noexcept {
 bool Engine::stands_still(const Task& task) const noexcept {
   if (still_hosts_.empty()) return false;
   const auto it = host_of_task_.find(task.tid());
-  return it != host_of_task_.end() &&
-         std::ranges::find(still_hosts_, it->second) != still_hosts_.end();
+  // Who was there before there were hosts is on the first.
+  const Host* const host = it == host_of_task_.end() ? universe_->find("test") : it->second;
+  return std::ranges::find(still_hosts_, host) != still_hosts_.end();
 }
 
 void Engine::hold_still(const Host& host, bool on) noexcept {
@@ -230,7 +231,6 @@ void Engine::at_point(const Point& point) noexcept {
       points_held_ > 0) {
     return;
   }
-  if (point.yields) task.publish_forks();
   if (stopping_) {
     if (++steps_after_end_ > most_steps_after_end) give_up(task);
     return;
@@ -321,6 +321,16 @@ void Engine::check_limits() noexcept {
          "for " + std::to_string(idle_steps_) + " steps tasks have only looked and yielded\n" +
              dump(*this, {.backtraces = false}));
   }
+}
+
+void Engine::add_monitor(const Monitor& monitor) {
+  const stack::Aside aside;
+  monitors_.push_back(&monitor);
+}
+
+void Engine::remove_monitor(const Monitor& monitor) noexcept {
+  const stack::Aside aside;
+  std::erase(monitors_, &monitor);
 }
 
 void Engine::check_monitors() noexcept {

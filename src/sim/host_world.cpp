@@ -178,6 +178,9 @@ std::uint16_t HostWorld::ephemeral_port() noexcept {
   return last_port_;
 }
 
+// Who hears something, be it an end, a connection or an error, may rely on what was done before it
+// was said; whoever that was, to be on the safe side.
+
 SysResult HostWorld::socket(int domain, int type, int /*protocol*/) {
   const stack::Aside aside;
   if (domain != AF_INET && domain != AF_INET6) return -EAFNOSUPPORT;
@@ -188,6 +191,7 @@ SysResult HostWorld::socket(int domain, int type, int /*protocol*/) {
 }
 
 SysResult HostWorld::bind(int fd, const sockaddr* address, socklen_t size) {
+  stack::published(&universe_);
   const stack::Aside aside;
   Descriptor* thing = find(fd);
   if (thing == nullptr) return -EBADF;
@@ -199,12 +203,14 @@ SysResult HostWorld::bind(int fd, const sockaddr* address, socklen_t size) {
 }
 
 SysResult HostWorld::listen(int fd, int backlog) {
+  stack::published(&universe_);
   const stack::Aside aside;
   Descriptor* thing = find(fd);
   return thing == nullptr ? -EBADF : thing->listen(backlog);
 }
 
 SysResult HostWorld::accept(int fd, sockaddr* address, socklen_t* size) {
+  stack::received(&universe_);
   const stack::Aside aside;
   Descriptor* thing = find(fd);
   if (thing == nullptr) return -EBADF;
@@ -215,6 +221,7 @@ SysResult HostWorld::accept(int fd, sockaddr* address, socklen_t* size) {
 }
 
 SysResult HostWorld::connect(int fd, const sockaddr* address, socklen_t size) {
+  stack::published(&universe_);
   const stack::Aside aside;
   Descriptor* thing = find(fd);
   if (thing == nullptr) return -EBADF;
@@ -223,6 +230,7 @@ SysResult HostWorld::connect(int fd, const sockaddr* address, socklen_t size) {
 }
 
 SysResult HostWorld::name(int fd, End end, sockaddr* address, socklen_t* size) {
+  stack::received(&universe_);
   const stack::Aside aside;
   Descriptor* thing = find(fd);
   if (thing == nullptr) return -EBADF;
@@ -242,6 +250,7 @@ SysResult HostWorld::set_option(int fd, int level, int option, const void* value
 }
 
 SysResult HostWorld::get_option(int fd, int level, int option, void* value, socklen_t* size) {
+  stack::received(&universe_);
   const stack::Aside aside;
   Descriptor* thing = find(fd);
   if (thing == nullptr) return -EBADF;
@@ -260,15 +269,13 @@ SysResult HostWorld::get_option(int fd, int level, int option, void* value, sock
   return 0;
 }
 
-// Who hears something may rely on what was done before it was said; whoever that was, to be on the
-// safe side.
 SysResult HostWorld::receive(int fd, msghdr& message, int /*flags*/) {
   SysResult result = -EBADF;
   {
     const stack::Aside aside;
     if (Descriptor* thing = find(fd)) result = thing->receive(message);
   }
-  if (result >= 0) stack::received(&universe_);
+  if (result != -EAGAIN) stack::received(&universe_);
   return result;
 }
 
@@ -280,6 +287,7 @@ SysResult HostWorld::send(int fd, const msghdr& message, int /*flags*/) {
 }
 
 SysResult HostWorld::shutdown(int fd, int how) {
+  stack::published(&universe_);
   const stack::Aside aside;
   Descriptor* thing = find(fd);
   return thing == nullptr ? -EBADF : thing->shutdown(how);
@@ -326,6 +334,7 @@ SysResult HostWorld::write(int fd, const iovec* parts, int count) {
 }
 
 SysResult HostWorld::close(int fd) noexcept {
+  stack::published(&universe_);
   const stack::Aside aside;
   const auto it = things_.find(fd);
   if (it == things_.end()) return -EBADF;

@@ -3,6 +3,7 @@
 #include "sim/explorer.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <string_view>
@@ -98,7 +99,11 @@ std::optional<Leak> look_elsewhere(const Options& options, const Tape& tape) {
       std::filesystem::temp_directory_path() / ("weft-" + std::to_string(::getpid()) + ".tape");
   Tape named = tape;
   named.name = options.name;
-  named.save(file.string());
+  try {
+    named.save(file.string());
+  } catch (const std::exception&) {  // nowhere to put it
+    return std::nullopt;
+  }
 
   std::vector<std::string> words{"/proc/self/exe"};
   words.insert(words.end(), options.arguments.begin(), options.arguments.end());
@@ -121,7 +126,8 @@ std::optional<Leak> look_elsewhere(const Options& options, const Tape& tape) {
                                   pointers(words).data(), pointers(settings).data());
   ::posix_spawn_file_actions_destroy(&quietly);
   int status = 0;
-  if (error == 0) ::waitpid(child, &status, 0);
+  while (error == 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
   std::error_code ignored;
   std::filesystem::remove(file, ignored);
   if (error != 0 || status == 0) return std::nullopt;

@@ -375,9 +375,9 @@ SysResult Datagrams::send(const msghdr& message) {
 void Datagrams::deliver(HostWorld& from, Host& to, const Endpoint& at, Datagram datagram) {
   Universe& universe = from.universe();
   Host& sender = from.host();
+  const Duration latency = universe.network().draw_latency(sender, to, datagram.bytes.size());
   universe.engine().at(
-      universe.engine().true_now() +
-          universe.network().draw_latency(sender, to, datagram.bytes.size()),
+      universe.engine().true_now() + latency,
       [&universe, &sender, &to, port = at.port, address = at.ip, datagram = std::move(datagram)] {
         constexpr std::size_t longest_queue = 256;
         if (!to.up() || !universe.network().connected(sender, to)) return;

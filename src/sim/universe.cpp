@@ -3,6 +3,7 @@
 #include <weft/stack/sanitizer.hpp>
 #include <weft/task/local.hpp>
 #include <weft/task/scope.hpp>
+#include <weft/time/sleep.hpp>
 
 #include "sim/disk.hpp"
 #include "sim/host_world.hpp"
@@ -45,6 +46,7 @@ Universe::Universe(Engine& engine) : engine_(engine), network_(*this) {}
 Universe::~Universe() = default;
 
 Host* Universe::find(std::string_view name) noexcept {
+  const stack::Aside aside;
   const auto it =
       std::ranges::find(hosts_, name, [](const auto& h) -> std::string_view { return h->name(); });
   return it == hosts_.end() ? nullptr : it->get();
@@ -56,6 +58,7 @@ Host* Universe::find(std::uint32_t ip) noexcept {
 }
 
 Host& Universe::host(std::string_view name) {
+  const stack::Aside aside;
   if (Host* host = find(name)) return *host;
   if (hosts_.empty() && name != "test") static_cast<void>(host("test"));
   hosts_.push_back(std::make_unique<Host>(*this, std::string(name),
@@ -68,9 +71,11 @@ Host& Universe::here() {
   return bound == nullptr ? host("test") : **bound;
 }
 
+// One that ends may name another.
 void Universe::end() {
-  for (const auto& host : hosts_) {
-    host->go_down();
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    hosts_[i]->programs_.clear();
+    hosts_[i]->go_down();
   }
 }
 
@@ -97,20 +102,26 @@ std::string Host::address() const {
 }
 
 void Host::start(std::function<void()> process, std::string_view process_name) {
-  if (!up_) {
-    world_ = std::make_shared<HostWorld>(universe_, *this, *disk_);
-    programs_.clear();
+  std::uint64_t number = 0;
+  {
+    const stack::Aside aside;
+    if (!up_) {
+      world_ = std::make_shared<HostWorld>(universe_, *this, *disk_);
+      programs_.clear();
+    }
+    up_ = true;
+    number = ++last_program_;
+    programs_.emplace(number, std::pair(process, std::string(process_name)));
   }
-  up_ = true;
-  programs_.emplace_back(process, process_name);
   Engine& engine = universe_.engine();
   const Bind bind(host_of_task, this);
   const std::string name = process_name.empty() ? name_ : name_ + "/" + std::string(process_name);
   auto started = std::make_unique<Process>();
   started->task = engine.root().spawn(
-      [this, &engine, process = std::move(process)] {
+      [this, &engine, number, process = std::move(process)] {
         try {
           process();
+          forget(number);
         } catch (const Cancelled&) {
           throw;
         } catch (...) {
@@ -121,8 +132,16 @@ void Host::start(std::function<void()> process, std::string_view process_name) {
         }
       },
       {.name = name, .isolated = true});
+  const stack::Aside aside;
   std::erase_if(processes_, [](const auto& p) { return p->task.done(); });
   processes_.push_back(std::move(started));
+}
+
+// What it has captured dies here, where it could still wait.
+void Host::forget(std::uint64_t number) {
+  decltype(programs_)::node_type program;
+  const stack::Aside aside;
+  program = programs_.extract(number);
 }
 
 std::size_t Host::processes() const noexcept {
@@ -132,16 +151,27 @@ std::size_t Host::processes() const noexcept {
 
 void Host::end_processes() {
   const Shield shield;  // what has begun is brought to its end
-  go_on();
-  const auto processes = std::exchange(processes_, {});
+  std::vector<std::unique_ptr<Process>> processes;
+  {
+    const stack::Aside aside;
+    go_on();
+    processes.swap(processes_);
+  }
   for (const auto& process : processes) process->task.cancel(CancelReason::shutdown);
   for (const auto& process : processes) process->task.wait();
 }
 
 void Host::go_down() {
-  up_ = false;
-  world_->die();
+  const Shield shield;
+  while (going_down_) sleep(std::chrono::milliseconds(1));  // somebody else sees to it
+  {
+    const stack::Aside aside;
+    going_down_ = true;
+    up_ = false;
+    world_->die();
+  }
   end_processes();
+  going_down_ = false;
 }
 
 void Host::crash() {
@@ -154,14 +184,30 @@ void Host::crash() {
 }
 
 void Host::restart() {
-  crash();
   const auto programs = programs_;  // start() makes a new list
-  for (const auto& [process, name] : programs) start(process, name);
+  crash();
+  if (up_) return;  // somebody else has
+  for (const auto& [number, program] : programs) start(program.first, program.second);
 }
 
 void Host::stop() {
-  end_processes();
   programs_.clear();
+  end_processes();
+}
+
+bool Host::up() const noexcept {
+  const stack::Aside aside;
+  return up_;
+}
+
+bool Host::paused() const noexcept {
+  const stack::Aside aside;
+  return pauses_ > 0;
+}
+
+void Host::jump(Duration by) noexcept {
+  const stack::Aside aside;
+  ahead_ += by;
 }
 
 void Host::pause() {
@@ -170,7 +216,7 @@ void Host::pause() {
     throw std::logic_error("a process cannot pause the host it runs on, '" + name_ +
                            "': nobody would resume it. Do it from another host.");
   }
-  if (pauses_++ == 0) universe_.engine().hold_still(*this, true);
+  if (up_ && pauses_++ == 0) universe_.engine().hold_still(*this, true);
 }
 
 void Host::resume() {
@@ -179,6 +225,7 @@ void Host::resume() {
 }
 
 void Host::go_on() {
+  ++pauses_over_;
   if (std::exchange(pauses_, 0) > 0) universe_.engine().hold_still(*this, false);
 }
 
@@ -233,6 +280,16 @@ void Network::latency(Duration shortest, Duration longest) {
   longest_ = longest;
 }
 
+void Network::bandwidth(std::uint64_t bytes_per_second) noexcept {
+  const stack::Aside aside;
+  bandwidth_ = bytes_per_second;
+}
+
+void Network::heal() noexcept {
+  const stack::Aside aside;
+  cuts_.clear();
+}
+
 void Network::allow(const Faults& faults) {
   const stack::Aside aside;
   allowed_ = faults;
@@ -278,7 +335,9 @@ void Network::maybe_pause(Host& host) {
   Duration pause = std::chrono::milliseconds(1);
   for (std::uint32_t tenfold = engine.decide(Kind::delay, 5); tenfold > 0; --tenfold) pause *= 10;
   host.pause();
-  engine.at(engine.true_now() + pause, [&host] { host.resume(); });
+  engine.at(engine.true_now() + pause, [&host, era = host.pauses_over_] {
+    if (host.pauses_over_ == era) host.resume();
+  });
 }
 
 void Network::cut(std::string_view from, std::string_view to) {
@@ -332,6 +391,7 @@ void Network::swizzle(const Names& hosts, Duration within) {
 }
 
 bool Network::connected(const Host& from, const Host& to) const noexcept {
+  const stack::Aside aside;
   if (&from == &to) return true;
   return std::ranges::none_of(cuts_, [&](const Cut& cut) {
     return (cut.from == from.ip() || cut.from == everybody) &&
@@ -361,8 +421,8 @@ void SimKernel::unwatch(Source& source) noexcept {
 
 // A closure that blocks takes no time.
 void SimKernel::start(Job& job) {
-  const stack::Aside aside;
   job.run();
+  const stack::Aside aside;
   engine_.begun(job);
   engine_.at(engine_.true_now(), [this, &job] { engine_.complete(job); });
 }

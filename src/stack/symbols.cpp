@@ -1,6 +1,7 @@
 #include "stack/symbols.hpp"
 
 #include <weft/base/unique_fd.hpp>
+#include <weft/stack/sanitizer.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -205,6 +206,15 @@ std::string demangle(const std::string& mangled) {
   // On a stack of its own: the demangler keeps its work there, 64 bytes and more for each character
   // of the name, which is too much for a fiber.
   std::unique_ptr<char, decltype(&std::free)> text(nullptr, &std::free);
+#if defined(WEFT_TSAN)
+  // Aside, a thread could not be told from a race.
+  constexpr std::size_t short_enough = 256;
+  if (races_matter()) {
+    if (mangled.size() > short_enough) return {};
+    text.reset(abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, nullptr));
+    return text ? std::string(text.get()) : std::string();
+  }
+#endif
   try {
     std::thread([&]() noexcept {
       int status = 0;

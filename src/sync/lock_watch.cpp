@@ -1,6 +1,7 @@
 #include <weft/sync/lock_watch.hpp>
 
 #include <weft/stack/backtrace.hpp>
+#include <weft/stack/sanitizer.hpp>
 #include <weft/task/task.hpp>
 
 #include <algorithm>
@@ -73,6 +74,8 @@ std::string name_of(ObjectId lock) {
 }
 
 class Watch {
+  using HeldBy = std::map<Holder, std::vector<Held>>;
+
  public:
   void report_to(std::function<void(const std::string&)> report) {
     std::lock_guard guard(mutex_);
@@ -128,9 +131,13 @@ class Watch {
     }
   }
   [[nodiscard]] std::string held(const std::function<std::uint64_t(ObjectId)>& number) {
-    std::lock_guard guard(mutex_);
+    HeldBy now;
+    {
+      std::lock_guard guard(mutex_);
+      now = held_;
+    }
     std::string text;
-    for (const auto& [holder, locks] : held_) {
+    for (const auto& [holder, locks] : now) {
       for (const Held& held : locks) {
         text += held.who + (held.shared ? " reads under" : " holds") + " mutex #" +
                 std::to_string(number(held.lock)) + ", taken at\n" + held.taken.text("    ");
@@ -148,8 +155,6 @@ class Watch {
   }
 
  private:
-  using HeldBy = std::map<Holder, std::vector<Held>>;
-
   bool drop(HeldBy::iterator holder, ObjectId lock) {
     if (holder == held_.end()) return false;
     auto& locks = holder->second;
@@ -265,12 +270,15 @@ std::string describe_held_locks(const std::function<std::uint64_t(ObjectId)>& nu
 namespace detail {
 
 void note_lock_asked(ObjectId lock, bool shared) noexcept {
+  const stack::Aside aside;  // it must not order those who use locks
   watch().asked(lock, shared);
 }
 void note_lock_taken(ObjectId lock, bool shared) noexcept {
+  const stack::Aside aside;  // it must not order those who use locks
   watch().taken(lock, shared);
 }
 void note_lock_released(ObjectId lock) noexcept {
+  const stack::Aside aside;  // it must not order those who use locks
   watch().released(lock);
 }
 void report_locks(const std::string& text) noexcept {

@@ -185,7 +185,7 @@ void Worker::run_coroutine_task(Task& task) {
 
 // The first function on a runner's stack. Nobody returns from it: if ThreadSanitizer knew of each
 // call, its idea of the stack would grow for ever.
-[[gnu::no_sanitize("thread")]] void Worker::runner_main(void* argument) {
+__attribute__((no_sanitize("thread"))) void Worker::runner_main(void* argument) {
   auto* worker = static_cast<Worker*>(argument);
   Fiber& self = *worker->runner_;
   stack::after_switch(self.strand().sanitizer);
@@ -243,7 +243,7 @@ Task* Worker::next_for_runner() noexcept {
 }
 
 // The first function on every fiber's stack. As above.
-[[gnu::no_sanitize("thread")]] void Worker::fiber_main(void* argument) {
+__attribute__((no_sanitize("thread"))) void Worker::fiber_main(void* argument) {
   stack::look_aside();
   auto* worker = static_cast<Worker*>(argument);
   Task* task = worker->task();

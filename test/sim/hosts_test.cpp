@@ -146,6 +146,84 @@ TEST(Hosts, S8_RestartRunsTheSameProgramsOnTheSameDisk) {
   EXPECT_TRUE(report.ok()) << report.text();
 }
 
+TEST(Hosts, S8_WhatAProcessHasCapturedEndsWithIt) {
+  const auto report = sim::explore(quietly(20), [] {
+    auto [sender, in] = ends<int>(4);
+    sim::host("a").start([out = std::move(sender)] { out.send(1); });
+    int received = 0;
+    while (in.recv()) ++received;  // until nobody is left who could send
+    sim::check(received == 1, "one value, then the end");
+  });
+  EXPECT_TRUE(report.ok()) << report.text();
+}
+
+TEST(Hosts, S8_APauseThatWasDrawnDoesNotEndAnother) {
+  const auto report = sim::explore(quietly(300), [] {
+    sim::Host& host = sim::host("server");
+    sim::network().allow({.short_transfers = false, .pauses = true});
+    host.start([] { sleep(1h); });
+    UdpSocket socket = UdpSocket::bind("0.0.0.0:9");
+    for (int i = 0; i < 400 && !host.paused(); ++i) {
+      socket.send_to(as_bytes("x"), Address::parse("10.0.0.2:9"));
+    }
+    if (!host.paused()) return;
+    sim::network().allow(sim::Faults::none());
+    host.restart();
+    sim::check(!host.paused(), "a crash ends it");
+    host.pause();
+    sleep(20s);
+    sim::check(host.paused(), "nobody has resumed it");
+    host.resume();
+  });
+  EXPECT_TRUE(report.ok()) << report.text();
+}
+
+TEST(Hosts, S8_CrashesMayOverlapWithEachOtherAndWithPauses) {
+  const auto report = sim::explore(quietly(200), [] {
+    sim::Host& host = sim::host("a");
+    host.start([] {
+      try {
+        sleep(1h);
+      } catch (const Cancelled&) {
+        const Shield shield;
+        sleep(20ms);
+        throw;
+      }
+    });
+    sleep(1ms);
+    Scope scope;
+    for (int i = 0; i < 2; ++i) scope.spawn([&] { host.restart(); });
+    scope.spawn([&] {
+      sleep(10ms);
+      host.pause();
+    });
+    scope.join();
+    while (host.paused()) host.resume();
+    sleep(100ms);
+    sim::check(host.up() && host.processes() == 1, "one program, restarted");
+  });
+  EXPECT_TRUE(report.ok()) << report.text();
+}
+
+TEST(Hosts, S8_WhoIsStoppedMayNameNewHosts) {
+  const auto report = sim::explore(quietly(20), [] {
+    for (int i = 0; i < 3; ++i) {
+      sim::host("h" + std::to_string(i)).start([i] {
+        try {
+          sleep(1h);
+        } catch (const Cancelled&) {
+          for (int k = 0; k < 20; ++k) {
+            static_cast<void>(sim::host("n" + std::to_string(i * 100 + k)));
+          }
+          throw;
+        }
+      });
+    }
+    sleep(1ms);
+  });
+  EXPECT_TRUE(report.ok()) << report.text();
+}
+
 TEST(Hosts, S8_AClockMayChangeItsPaceAndNeverGoesBack) {
   const auto report = sim::explore(quietly(20), [] {
     sim::Host& host = sim::host("other");
@@ -196,6 +274,26 @@ TEST(Links, S8_BandwidthIsShared) {
     const Duration took = heard.at - start;
     sim::check(heard.text.size() == 3'000'000, "all of it");
     sim::check(took >= 3s && took < 10s, "at about a million bytes a second");
+  });
+  EXPECT_TRUE(report.ok()) << report.text();
+}
+
+TEST(Links, S8_DatagramsTakeTheirTimeToo) {
+  const auto report = sim::explore(quietly(10), [] {
+    sim::network().bandwidth(1'000);
+    Duration took{};
+    sim::host("server").start([&] {
+      UdpSocket socket = UdpSocket::bind("0.0.0.0:9");
+      std::array<std::byte, 2'000> buffer;
+      const Instant start = now();
+      static_cast<void>(socket.recv_from(buffer));
+      took = now() - start;
+    });
+    sleep(1ms);
+    UdpSocket socket = UdpSocket::bind("0.0.0.0:9");
+    socket.send_to(as_bytes(std::string(960, 'x')), Address::parse("10.0.0.2:9"));
+    sleep(10s);
+    sim::check(took >= 990ms && took < 1100ms, "a second for 1,000 bytes");
   });
   EXPECT_TRUE(report.ok()) << report.text();
 }

@@ -143,8 +143,8 @@ class Engine final : public Io {
     std::string name;
     std::function<bool()> holds;
   };
-  void add_monitor(const Monitor& monitor) { monitors_.push_back(&monitor); }
-  void remove_monitor(const Monitor& monitor) noexcept { std::erase(monitors_, &monitor); }
+  void add_monitor(const Monitor& monitor);
+  void remove_monitor(const Monitor& monitor) noexcept;
 
   // The outside
 

@@ -63,9 +63,9 @@ struct Options {
   bool save_tape = true;
   /// A line now and then on a terminal.
   bool progress = true;
-  /// How to start this test again, for the replay line; empty: as this process was.
+  /// How to start this program again, for the replay line; empty: by its name.
   std::string command{};
-  /// With which this program does just this.
+  /// With which this program does just this, and ends well if it is well (for another process).
   std::vector<std::string> arguments{};
   /// Called after each run, with what it found (see sim/gtest.hpp).
   std::function<std::optional<Failure>()> after_run{};

@@ -99,7 +99,7 @@ class Host {
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   /// "10.0.0.2".
   [[nodiscard]] std::string address() const;
-  [[nodiscard]] bool up() const noexcept { return up_; }
+  [[nodiscard]] bool up() const noexcept;
 
   /// Runs a process here, also on a host that has crashed: it is up again then, with what its disk
   /// has kept. A process that throws fails the run. From a task of the simulation.
@@ -107,7 +107,7 @@ class Host {
   /// At once: its tasks are cancelled, but nothing they do then can be noticed outside. Returns
   /// when they have ended.
   void crash();
-  /// Crashes, and starts again what had been started here since it was last down.
+  /// Crashes, and starts again what has been started here and has not come to its end.
   void restart();
   /// Asks its processes to end, by cancelling them, and waits for that.
   void stop();
@@ -115,7 +115,7 @@ class Host {
   /// sent to it waits. Ends when it has been resumed as often, and with a crash.
   void pause();
   void resume();
-  [[nodiscard]] bool paused() const noexcept { return pauses_ > 0; }
+  [[nodiscard]] bool paused() const noexcept;
   /// Processes that have been started and have not ended.
   [[nodiscard]] std::size_t processes() const noexcept;
 
@@ -123,7 +123,7 @@ class Host {
   /// Timers that run already end when they would have.
   void clock(int ppm, Duration ahead = {});
   /// Its time of day changes by this, as when somebody sets it.
-  void jump(Duration by) noexcept { ahead_ += by; }
+  void jump(Duration by) noexcept;
 
   // The simulation's own
 
@@ -134,10 +134,12 @@ class Host {
   [[nodiscard]] Duration ahead() const noexcept { return ahead_; }
 
  private:
+  friend class Network;
   friend class Universe;
   struct Process;
   void go_down();
   void end_processes();
+  void forget(std::uint64_t program);
   void go_on();
 
   Universe& universe_;
@@ -148,8 +150,11 @@ class Host {
   bool up_ = true;
   int pauses_ = 0;
   std::vector<std::unique_ptr<Process>> processes_;
-  /// All that were started since it was last down.
-  std::vector<std::pair<std::function<void()>, std::string>> programs_;
+  /// What was started since it was last down and has not ended by itself, by number.
+  std::map<std::uint64_t, std::pair<std::function<void()>, std::string>> programs_;
+  std::uint64_t last_program_ = 0;
+  bool going_down_ = false;
+  std::uint64_t pauses_over_ = 0;  // so often all of them at once
   // Its clock showed `read_since_` at `rate_since_`, and has since run at this rate.
   int ppm_ = 0;
   Instant rate_since_{};
@@ -165,7 +170,7 @@ class Network {
   /// Of a packet, one way; between hosts.
   void latency(Duration shortest, Duration longest);
   /// Of each link, one way: what is more than that queues up. 0, as at first: no limit.
-  void bandwidth(std::uint64_t bytes_per_second) noexcept { bandwidth_ = bytes_per_second; }
+  void bandwidth(std::uint64_t bytes_per_second) noexcept;
   /// What may happen from now on; drawn anew.
   void allow(const Faults& faults);
   Duration tcp_patience = std::chrono::seconds(60);
@@ -183,7 +188,7 @@ class Network {
   /// and when is drawn. Over after `within`. Returns at once.
   void swizzle(const Names& hosts, Duration within);
   /// All links work again.
-  void heal() noexcept { cuts_.clear(); }
+  void heal() noexcept;
   /// Can a packet get there now?
   [[nodiscard]] bool connected(const Host& from, const Host& to) const noexcept;
 

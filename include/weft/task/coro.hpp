@@ -83,7 +83,11 @@ class PromiseBase {
   decltype(auto) await_transform(Awaitable&& awaitable) {
     using A = std::remove_cvref_t<Awaitable>;
     if constexpr (Op<A>) {
-      return OpAwaiter<A>(std::forward<Awaitable>(awaitable));
+      if constexpr (std::is_lvalue_reference_v<Awaitable> || std::is_const_v<Awaitable>) {
+        return OpAwaiter<A>(awaitable);
+      } else {
+        return OpAwaiter<A&>(awaitable);
+      }
     } else {
       return std::forward<Awaitable>(awaitable);
     }

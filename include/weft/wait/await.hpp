@@ -8,6 +8,8 @@
 
 #include <weft/wait/suspension.hpp>
 
+#include <optional>
+
 namespace weft {
 
 namespace detail {
@@ -23,10 +25,16 @@ struct KeptError : Recheck {
 
 }  // namespace detail
 
-template <Op O>
-class OpAwaiter : std::conditional_t<branch::hints<O>, detail::KeptError, detail::NoRecheck> {
+/// Of an op of its own, or (`O&`) of one that stays where it is: what a co_await is about lives
+/// until it is over, and copying what has just been written is slow (see perform.hpp).
+template <class Kept>
+  requires Op<std::remove_reference_t<Kept>>
+class OpAwaiter : std::conditional_t<branch::hints<std::remove_reference_t<Kept>>,
+                                     detail::KeptError, detail::NoRecheck> {
+  using O = std::remove_reference_t<Kept>;
+
  public:
-  explicit OpAwaiter(O op) : op_(std::move(op)) {}
+  explicit OpAwaiter(Kept op) : op_(static_cast<Kept&&>(op)) {}
   OpAwaiter(const OpAwaiter&) = delete;
   OpAwaiter& operator=(const OpAwaiter&) = delete;
 
@@ -56,12 +64,11 @@ class OpAwaiter : std::conditional_t<branch::hints<O>, detail::KeptError, detail
       current()->wait->suspend_coroutine(handle, nullptr);
     }
   }
-  ResultOf<O> await_resume() {
+  [[gnu::always_inline]] ResultOf<O> await_resume() {
     if constexpr (branch::hints<O>) {
       if (this->error) std::rethrow_exception(this->error);
     }
-    const std::size_t k =
-        polled_ != not_polled ? polled_ : suspension_.finish(*current()->wait, op_);
+    const std::size_t k = polled_ != not_polled ? polled_ : finish();
     return branch::take(op_, k);
   }
 
@@ -69,21 +76,24 @@ class OpAwaiter : std::conditional_t<branch::hints<O>, detail::KeptError, detail
   static constexpr std::uint16_t not_polled = 0xffff;
 
   /// False: published, and the coroutine is to be parked.
-  bool begin(Wait& wait) {
+  [[gnu::noinline]] bool begin(Wait& wait) {
     branch::point(op_);
     wait.throw_if_cancelled();
-    if (const auto k = branch::poll(op_)) {
-      polled_ = static_cast<std::uint16_t>(*k);
+    if (std::size_t k; branch::ready(op_, k)) {
+      polled_ = static_cast<std::uint16_t>(k);
       return true;
     }
+    suspension_.emplace();
     do {
-      if (suspension_.publish(wait, op_)) {
+      if (suspension_->publish(wait, op_)) {
         if (wait.flow() == Wait::Flow::coroutine) return false;
         wait.suspend();
       }
-    } while (!suspension_.settled(wait, op_));
+    } while (!suspension_->settled(wait, op_));
     return true;
   }
+
+  [[gnu::noinline]] std::size_t finish() { return suspension_->finish(*current()->wait, op_); }
 
   bool recheck() noexcept {
     Wait& wait = *current()->wait;
@@ -92,8 +102,8 @@ class OpAwaiter : std::conditional_t<branch::hints<O>, detail::KeptError, detail
         this->gave_way = false;
         return begin(wait);
       }
-      while (!suspension_.settled(wait, op_)) {
-        if (suspension_.publish(wait, op_)) return false;
+      while (!suspension_->settled(wait, op_)) {
+        if (suspension_->publish(wait, op_)) return false;
       }
     } catch (...) {
       this->error = std::current_exception();
@@ -101,9 +111,9 @@ class OpAwaiter : std::conditional_t<branch::hints<O>, detail::KeptError, detail
     return true;
   }
 
-  O op_;
+  Kept op_;
   std::uint16_t polled_ = not_polled;
-  Suspension<O> suspension_;
+  std::optional<Suspension<O>> suspension_;  // once it has to wait
 };
 
 }  // namespace weft

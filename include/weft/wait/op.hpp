@@ -97,6 +97,18 @@ std::optional<std::size_t> poll(O& op) {
     return op.try_now() ? std::optional<std::size_t>(0) : std::nullopt;
   }
 }
+/// The same in line: true, and the branch.
+template <Op O>
+[[gnu::always_inline]] inline bool ready(O& op, std::size_t& k) {
+  if constexpr (BranchOp<O>) {
+    const std::optional<std::size_t> polled = op.poll();
+    k = polled.value_or(0);
+    return polled.has_value();
+  } else {
+    k = 0;
+    return op.try_now();
+  }
+}
 template <Op O>
 ObjectId object(O& op, std::size_t k) {
   if constexpr (BranchOp<O>) {

@@ -65,7 +65,7 @@ template <Op O>
     }
     wait->throw_if_cancelled();
   }
-  if (const auto k = branch::poll(op)) return *k;
+  if (std::size_t k; branch::ready(op, k)) return k;
   if (wait != nullptr) return wait_for(*wait, op);
   if constexpr (requires { op.run_here(); }) {
     op.run_here();
