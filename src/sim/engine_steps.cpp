@@ -146,7 +146,8 @@ void Engine::launch(Task& task) noexcept {
 void Engine::ready(Task& task) noexcept {
   stack::published(&task);
   const stack::Aside aside;
-  WEFT_CHECK(this_worker() == &worker_, "task '", task.name(),
+  // Not this_worker(): in blocking(f) there is none.
+  WEFT_CHECK(std::this_thread::get_id() == thread_, "task '", task.name(),
              "' of a simulation is woken by another thread; a simulation must not have any");
   Candidate candidate = silent(task);
   // It withdraws from the others it waited for, and that may let somebody else through.

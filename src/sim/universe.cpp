@@ -163,7 +163,7 @@ void Host::end_processes() {
 
 void Host::go_down() {
   const Shield shield;
-  while (going_down_) sleep(std::chrono::milliseconds(1));  // somebody else sees to it
+  while (going_down()) sleep(std::chrono::milliseconds(1));  // somebody else sees to it
   {
     const stack::Aside aside;
     going_down_ = true;
@@ -171,7 +171,13 @@ void Host::go_down() {
     world_->die();
   }
   end_processes();
+  const stack::Aside aside;
   going_down_ = false;
+}
+
+bool Host::going_down() const noexcept {
+  const stack::Aside aside;
+  return going_down_;
 }
 
 void Host::crash() {
@@ -180,18 +186,26 @@ void Host::crash() {
                            "': it would wait for its own end. Do it from another host.");
   }
   go_down();
+  const stack::Aside aside;
   disk_->crash();
 }
 
 void Host::restart() {
-  const auto programs = programs_;  // start() makes a new list
+  const auto programs = [this] {  // start() makes a new list
+    const stack::Aside aside;
+    return programs_;
+  }();
   crash();
-  if (up_) return;  // somebody else has
+  if (up()) return;  // somebody else has
   for (const auto& [number, program] : programs) start(program.first, program.second);
 }
 
 void Host::stop() {
-  programs_.clear();
+  decltype(programs_) ended;
+  {
+    const stack::Aside aside;
+    ended.swap(programs_);
+  }
   end_processes();
 }
 

@@ -119,6 +119,17 @@ TEST(Sim, S9_ADeadlockIsFoundAndTold) {
   EXPECT_EQ(report.found->plainest.edits(), 1U);
 }
 
+TEST(Sim, S8_WhatBlocksMayWakeTasks) {
+  const auto report = sim::explore(quietly(), [] {
+    Channel<int> channel(1);
+    Scope scope;
+    scope.spawn([&] { blocking([&] { channel.send(1); }); });
+    sim::check(channel.recv() == 1, "it is sent");
+    scope.join();
+  });
+  EXPECT_TRUE(report.ok()) << report.text();
+}
+
 TEST(Sim, S9_ALivelockIsFound) {
   // Both wait for the other to be through, politely. It cannot be stopped by a cancellation either.
   const auto spin = [] {

@@ -31,6 +31,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -233,6 +234,7 @@ class Engine final : public Io {
   [[nodiscard]] bool stands_still(const Task& task) const noexcept;
 
   const EngineOptions options_;
+  const std::thread::id thread_ = std::this_thread::get_id();
   std::unique_ptr<Kernel> kernel_;
   Timeline timeline_;
   SimWorker worker_;

@@ -138,6 +138,7 @@ class Host {
   friend class Universe;
   struct Process;
   void go_down();
+  [[nodiscard]] bool going_down() const noexcept;
   void end_processes();
   void forget(std::uint64_t program);
   void go_on();
