@@ -1,5 +1,7 @@
 #include "net/server_process.hpp"
 
+#include "net/listen.hpp"
+
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -13,11 +15,8 @@
 #include <system_error>
 #include <thread>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <malloc.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -32,27 +31,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto patience = 5s;
-
-void check(bool good, const char* what) {
-  if (!good) throw std::system_error(errno, std::generic_category(), what);
-}
-
-int listen_on_loopback(std::uint16_t& port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  check(fd >= 0, "socket");
-  const int on = 1;
-  check(::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0, "TCP_NODELAY");
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  check(::bind(fd, generic, size) == 0, "bind");
-  check(::listen(fd, 4096) == 0, "listen");
-  check(::getsockname(fd, generic, &size) == 0, "getsockname");
-  port = ntohs(address.sin_port);
-  return fd;
-}
 
 [[noreturn]] void serve(const Server& server, int cpu, int listen_fd, int stop_fd, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);

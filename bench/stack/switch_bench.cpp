@@ -6,14 +6,11 @@
 #include <weft/stack/stack_pool.hpp>
 #include <weft/stack/strand.hpp>
 
+#include "stack/bare_switch.hpp"
+
 #include <benchmark/benchmark.h>
 
 extern "C" {
-struct BareContext {
-  void* sp;
-  void* fp;
-  void* pc;
-};
 void bare_abi_switch(void** save_sp, void* load_sp);
 }
 
@@ -53,20 +50,6 @@ namespace {
 
 using namespace weft::stack;
 
-[[gnu::always_inline]] inline void bare_minimal_switch(BareContext& from, BareContext& to) {
-  BareContext* save = &from;
-  BareContext* load = &to;
-  asm volatile(
-      "leaq 1f(%%rip), %%rax\n\t"
-      "movq %%rsp, 0(%0)\n\tmovq %%rbp, 8(%0)\n\tmovq %%rax, 16(%0)\n\t"
-      "movq 0(%1), %%rsp\n\tmovq 8(%1), %%rbp\n\tjmpq *16(%1)\n1:\n\t"
-      : "+D"(save), "+S"(load)
-      :
-      : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory",
-        "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
-        "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
-}
-
 StackPool& pool() {
   static StackPool stacks;
   return stacks;
@@ -78,15 +61,15 @@ void finish(benchmark::State& state, Stack stack) {
   pool().give(stack);
 }
 
-BareContext minimal_here, minimal_there;
+bare::Context minimal_here, minimal_there;
 
 void bare_minimal(benchmark::State& state) {
   const Stack stack = pool().take();
   auto entry = +[] {
-    for (;;) bare_minimal_switch(minimal_there, minimal_here);
+    for (;;) bare::jump(minimal_there, minimal_here);
   };
   minimal_there = {stack.top() - 72, nullptr, reinterpret_cast<void*>(entry)};
-  for (auto _ : state) bare_minimal_switch(minimal_here, minimal_there);
+  for (auto _ : state) bare::jump(minimal_here, minimal_there);
   finish(state, stack);
 }
 BENCHMARK(bare_minimal);

@@ -20,12 +20,13 @@ std::atomic<Engine*> active{nullptr};
 
 bool at_point(const Point& point) noexcept {
   Engine* const engine = Engine::here();
+  if (engine == nullptr) return false;
   // To whoever runs the simulation: it may be this task's last point, if it cannot be stopped.
-  if (engine != nullptr) stack::published(static_cast<Io*>(engine));
-  if (engine != nullptr && point.yields) this_task()->publish_forks();
+  stack::published(static_cast<Io*>(engine));
+  if (point.yields) this_task()->publish_forks();
   const stack::Aside aside;
-  if (engine != nullptr) engine->at_point(point);
-  return engine != nullptr;
+  engine->at_point(point);
+  return true;
 }
 void born(const void* address) noexcept {
   const stack::Aside aside;
@@ -110,9 +111,7 @@ Engine::Engine(EngineOptions options)
   if (!active.compare_exchange_strong(none, this)) {
     throw std::logic_error("there is a simulation in this process already; one at a time");
   }
-#if defined(WEFT_TSAN)
-  stack::races_wanted = races_seen != nullptr;
-#endif
+  stack::want_races(races_seen != nullptr);
   try {
     worker_.attach(true);
   } catch (...) {
@@ -132,9 +131,7 @@ void Engine::abandon() noexcept {
   leave_registry();
   detail::point_hooks.store(nullptr);
   worker_.detach();
-#if defined(WEFT_TSAN)
-  stack::races_wanted = false;
-#endif
+  stack::want_races(false);
   active.store(nullptr);
 }
 

@@ -125,10 +125,6 @@ std::uint64_t Engine::next_tid() noexcept {
   return ++last_tid_;
 }
 
-void Engine::retire() noexcept {
-  live_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: one thread
-}
-
 void Engine::launch(Task& task) noexcept {
   stack::published(&task);
   const stack::Aside aside;
@@ -273,7 +269,7 @@ void Engine::at_point(const Point& point) noexcept {
     idle_steps_ = 0;
   }
   check_limits();
-  if (races_seen != nullptr) check_races();
+  check_races();
 }
 
 void Engine::check_races() noexcept {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string_view>
@@ -99,10 +101,14 @@ std::optional<Leak> look_elsewhere(const Options& options, const Tape& tape) {
       std::filesystem::temp_directory_path() / ("weft-" + std::to_string(::getpid()) + ".tape");
   Tape named = tape;
   named.name = options.name;
+  const auto not_looked = [](const char* why) {
+    std::fprintf(stderr, "weft: WEFT_PARANOID: no run in another process: %s\n", why);
+    return std::nullopt;
+  };
   try {
     named.save(file.string());
-  } catch (const std::exception&) {  // nowhere to put it
-    return std::nullopt;
+  } catch (const std::exception& e) {
+    return not_looked(e.what());
   }
 
   std::vector<std::string> words{"/proc/self/exe"};
@@ -130,7 +136,8 @@ std::optional<Leak> look_elsewhere(const Options& options, const Tape& tape) {
   }
   std::error_code ignored;
   std::filesystem::remove(file, ignored);
-  if (error != 0 || status == 0) return std::nullopt;
+  if (error != 0) return not_looked(std::strerror(error));
+  if (status == 0) return std::nullopt;
   return Leak{.seed = tape.seed,
               .event = 0,
               .first = "it passed",

@@ -76,13 +76,11 @@ void unreserve(std::byte* start, std::size_t size) noexcept {
 }
 
 void drop_pages(std::byte* start, std::size_t size) noexcept {
-#if defined(WEFT_TSAN)
   // Mapped anew, it has no history: whoever was on it before has nothing to do with who is next.
   if (races_matter()) {
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     if (mmap(start, size, PROT_READ | PROT_WRITE, flags, -1, 0) == start) return;
   }
-#endif
   if (madvise(start, size, MADV_DONTNEED) == 0) return;
   static_cast<void>(madvise(start, size, madv_dontneed_locked));  // after mlockall
 }

@@ -43,7 +43,7 @@ void forget_ended_strands() noexcept {
 }
 
 void name_strand(const SanitizerStrand& strand, std::string_view name) {
-  if (races_matter()) __tsan_set_fiber_name(strand.fiber, std::string(name).c_str());
+  __tsan_set_fiber_name(strand.fiber, std::string(name).c_str());
 }
 
 void look_aside() noexcept {

@@ -206,20 +206,16 @@ std::string demangle(const std::string& mangled) {
   // On a stack of its own: the demangler keeps its work there, 64 bytes and more for each character
   // of the name, which is too much for a fiber.
   std::unique_ptr<char, decltype(&std::free)> text(nullptr, &std::free);
-#if defined(WEFT_TSAN)
-  // Aside, a thread could not be told from a race.
-  constexpr std::size_t short_enough = 256;
-  if (races_matter()) {
-    if (mangled.size() > short_enough) return {};
+  const auto work = [&]() noexcept {
     text.reset(abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, nullptr));
-    return text ? std::string(text.get()) : std::string();
-  }
-#endif
+  };
+  constexpr std::size_t short_enough = 256;
   try {
-    std::thread([&]() noexcept {
-      int status = 0;
-      text.reset(abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status));
-    }).join();
+    if (!races_matter()) {
+      std::thread(work).join();
+    } else if (mangled.size() <= short_enough) {
+      work();  // aside, a thread could not be told from a race
+    }
   } catch (const std::system_error&) {
     // No thread to be had: a mangled name is better than none.
   }

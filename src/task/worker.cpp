@@ -253,13 +253,13 @@ __attribute__((no_sanitize("thread"))) void Worker::fiber_main(void* argument) {
   for (;;) {
     stack::look_again();
     stack::received(task);
-    stack::name_strand(fiber.strand().sanitizer, task->name());
+    if (stack::races_matter()) stack::name_strand(fiber.strand().sanitizer, task->name());
     task->execute();
     task->finish();
+    worker = this_worker();          // it may have moved while it ran
     stack::published(&task->refs_);  // to whoever destroys it; the worker's own part is aside
-    stack::published(&this_worker()->io_);
+    stack::published(&worker->io_);
     stack::look_aside();
-    worker = this_worker();  // it may have moved while it ran
     Task* next = worker->next_for_this_fiber(*task);
     if (next == nullptr) break;
     task->fiber_ = nullptr;

@@ -1,6 +1,7 @@
-// Three words and a jump: the least that a switch between stacks can do. With them: yielding in a
-// fixed circle, starting something on a stack that lies ready, handing over a value.
+// With the least that a switch between stacks can do: yielding in a fixed circle, starting
+// something on a stack that lies ready, handing over a value.
 #include "limit.hpp"
+#include "stack/bare_switch.hpp"
 
 #include <array>
 #include <cstdint>
@@ -14,25 +15,8 @@ namespace {
 
 using namespace suite;
 
-struct Context {
-  void* sp;
-  void* fp;
-  void* pc;
-};
-
-[[gnu::always_inline]] inline void jump(Context& from, Context& to) {
-  Context* save = &from;
-  Context* load = &to;
-  asm volatile(
-      "leaq 1f(%%rip), %%rax\n\t"
-      "movq %%rsp, 0(%0)\n\tmovq %%rbp, 8(%0)\n\tmovq %%rax, 16(%0)\n\t"
-      "movq 0(%1), %%rsp\n\tmovq 8(%1), %%rbp\n\tjmpq *16(%1)\n1:\n\t"
-      : "+D"(save), "+S"(load)
-      :
-      : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory",
-        "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
-        "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
-}
+using bare::Context;
+using bare::jump;
 
 class Stack {
  public:

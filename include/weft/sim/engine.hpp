@@ -181,7 +181,9 @@ class Engine final : public Io {
   void launch(Task& task) noexcept override;
   void ready(Task& task) noexcept override;
   void block(Task& task) override;
-  void retire() noexcept override;
+  void retire() noexcept override {
+    live_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: one thread
+  }
   void interrupt() noexcept override {}
 
  private:

@@ -155,7 +155,7 @@ class Host {
   std::map<std::uint64_t, std::pair<std::function<void()>, std::string>> programs_;
   std::uint64_t last_program_ = 0;
   bool going_down_ = false;
-  std::uint64_t pauses_over_ = 0;  // so often all of them at once
+  std::uint64_t pauses_over_ = 0;  // how often it went on whatever pauses there were
   // Its clock showed `read_since_` at `rate_since_`, and has since run at this rate.
   int ppm_ = 0;
   Instant rate_since_{};
@@ -195,7 +195,8 @@ class Network {
 
   // The simulation's own
 
-  /// Of the next packet. Drawn.
+  /// How long this packet takes, behind those that are on the same link. Drawn. The host it is for
+  /// may pause by it.
   [[nodiscard]] Duration draw_latency(const Host& from, Host& to, std::size_t bytes = 0);
   /// Does this kind of fault happen now? Drawn, if it is allowed and on in this run.
   [[nodiscard]] bool strikes(bool Faults::* fault, std::uint32_t one_in = 8);

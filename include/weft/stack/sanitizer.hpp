@@ -6,7 +6,7 @@
 /// To TSan a switch is as good as a lock: what one strand did before it, the next may rely on. On
 /// several workers that is nearly right. In a simulation, where all tasks share a thread, it would
 /// order everything that ever happens, and no race could be seen. So a simulation can have it
-/// otherwise (`races_wanted`): switches order nothing; what the runtime does on a task's strand on
+/// otherwise (`want_races`): switches order nothing; what the runtime does on a task's strand on
 /// behalf of all is not looked at (Aside); and where a task really is told something by another, by
 /// being started, woken or joined, that is said (published, received).
 #pragma once
@@ -54,8 +54,11 @@ inline void after_switch(SanitizerStrand& now) noexcept {
 struct SanitizerStrand {
   void* fiber = nullptr;
 };
-/// Changed only while there are no strands but threads'.
 inline std::atomic<bool> races_wanted{false};
+/// Only while there are no strands but threads'.
+inline void want_races(bool on) noexcept {
+  races_wanted.store(on);
+}
 inline bool races_matter() noexcept {
   return races_wanted.load(std::memory_order_relaxed);  // relaxed: see above
 }
@@ -77,7 +80,7 @@ class Aside {
   Aside& operator=(const Aside&) = delete;
   ~Aside() { look_again(); }
 };
-/// By which a report is to call it.
+/// By which a report is to call it; if races matter.
 void name_strand(const SanitizerStrand& strand, std::string_view name);
 /// All that strands which have ended did, the caller may rely on, and so may all that begin from
 /// now on: they can be the same to TSan, to which making one is expensive. Until then no two are.
@@ -99,6 +102,10 @@ inline void after_switch(SanitizerStrand&) noexcept {}
 #endif
 
 #if !defined(WEFT_TSAN)
+inline void want_races(bool) noexcept {}
+constexpr bool races_matter() noexcept {
+  return false;
+}
 inline void look_aside() noexcept {}
 inline void look_again() noexcept {}
 struct Aside {

@@ -89,15 +89,7 @@ consteval std::size_t count_of() {
 template <Op O>
 inline constexpr std::size_t count = count_of<O>();
 
-template <Op O>
-std::optional<std::size_t> poll(O& op) {
-  if constexpr (BranchOp<O>) {
-    return op.poll();
-  } else {
-    return op.try_now() ? std::optional<std::size_t>(0) : std::nullopt;
-  }
-}
-/// The same in line: true, and the branch.
+/// Complete without waiting? Then it is branch k.
 template <Op O>
 [[gnu::always_inline]] inline bool ready(O& op, std::size_t& k) {
   if constexpr (BranchOp<O>) {
@@ -108,6 +100,12 @@ template <Op O>
     k = 0;
     return op.try_now();
   }
+}
+/// The same out of line, for those who poll several.
+template <Op O>
+std::optional<std::size_t> poll(O& op) {
+  std::size_t k;
+  return ready(op, k) ? std::optional(k) : std::nullopt;
 }
 template <Op O>
 ObjectId object(O& op, std::size_t k) {
