@@ -325,6 +325,7 @@ class Maybe {
  public:
   using Result = typename O::Result;
   static constexpr Reason reason = O::reason;
+  static constexpr bool outside = branch::outside<O>;
 
   Maybe() = default;
   explicit Maybe(O op) : op_(std::move(op)) {}

@@ -1,37 +1,18 @@
 #include <weft/sync/event.hpp>
-#include <weft/sync/mutex.hpp>
 #include <weft/sync/once.hpp>
 #include <weft/sync/semaphore.hpp>
 #include <weft/sync/shared_mutex.hpp>
 #include <weft/sync/watch.hpp>
 
 #include "support/everywhere.hpp"
+#include "support/order.hpp"
 
 #include <atomic>
-#include <mutex>
 #include <stdexcept>
-#include <thread>
 #include <vector>
 
 namespace weft::test {
 namespace {
-
-/// In which order things happened; tasks may run at the same time.
-class Order {
- public:
-  void add(int what) {
-    std::lock_guard guard(lock_);
-    order_.push_back(what);
-  }
-  std::vector<int> get() {
-    std::lock_guard guard(lock_);
-    return order_;
-  }
-
- private:
-  std::mutex lock_;
-  std::vector<int> order_;
-};
 
 CONCURRENT(Semaphore, C17_PassesInOrderAndAllAtOnce) {
   Semaphore semaphore(2);
@@ -81,47 +62,6 @@ EVERYWHERE(Semaphore, S5_TimedOutHasTakenNothing) {
   EXPECT_EQ(semaphore.available(), 1U);
 }
 
-CONCURRENT(Mutex, C17_ExcludesAndIsHandedOverInOrder) {
-  Mutex mutex;
-  Order order;
-  int inside = 0;
-  Scope scope;
-  auto guard = co_await mutex.lock_op();
-  for (int i = 0; i < 5; ++i) {
-    here.spawn(scope, [&, i]() -> Coro<> {
-      auto own = co_await mutex.lock_op();
-      EXPECT_EQ(++inside, 1);
-      order.add(i);
-      co_await next_turn();  // held across a wait
-      --inside;
-    });
-    co_await all_others_wait();
-  }
-  EXPECT_FALSE(mutex.try_lock());
-  guard.unlock();
-  EXPECT_FALSE(mutex.try_lock()) << "it was handed over, not freed";
-  co_await scope.joined();
-  EXPECT_EQ(order.get(), (std::vector{0, 1, 2, 3, 4}));
-  EXPECT_FALSE(mutex.locked());
-}
-
-/// Whoever was handed the lock has it, and gives it back.
-CONCURRENT(Mutex, S5_NotLostToACancel) {
-  Mutex mutex;
-  for (int i = 0; i < 50; ++i) {
-    Scope scope;
-    auto guard = co_await mutex.lock_op();
-    auto first = here.spawn(scope, [&]() -> Coro<> { auto own = co_await mutex.lock_op(); });
-    auto second = here.spawn(scope, [&]() -> Coro<> { auto own = co_await mutex.lock_op(); });
-    if (i % 2 == 0) co_await all_others_wait();
-    guard.unlock();
-    first.cancel();
-    co_await second.join_op();
-    co_await scope.joined();
-    EXPECT_FALSE(mutex.locked());
-  }
-}
-
 CONCURRENT(SharedMutex, C17_ReadersTogetherWritersAlone) {
   SharedMutex mutex;
   std::atomic<int> reading{0};
@@ -161,74 +101,6 @@ CONCURRENT(SharedMutex, C17_ReadersTogetherWritersAlone) {
   std::ranges::sort(seen.begin(), seen.begin() + 2);  // two at once, in any order
   EXPECT_EQ(seen, (std::vector{1, 2, 100, 3}));
   EXPECT_TRUE(mutex.try_lock());
-}
-
-CONCURRENT(Condition, C17_ConsumersGetEverything) {
-  Mutex mutex;
-  Condition changed;
-  std::vector<int> queue;
-  bool closed = false;
-  std::atomic<int> sum{0};
-  Scope scope;
-  for (int i = 0; i < 4; ++i) {
-    here.spawn(scope, [&]() -> Coro<> {
-      auto guard = co_await mutex.lock_op();
-      for (;;) {
-        co_await changed.co_wait(guard, [&] { return !queue.empty() || closed; });
-        if (queue.empty()) co_return;
-        sum += queue.back();
-        queue.pop_back();
-      }
-    });
-  }
-  for (int i = 1; i <= 100; ++i) {
-    auto guard = co_await mutex.lock_op();
-    queue.push_back(i);
-    changed.notify_one();
-    guard.unlock();
-    if (i % 10 == 0) co_await next_turn();
-  }
-  {
-    auto guard = co_await mutex.lock_op();
-    closed = true;
-    changed.notify_all();
-  }
-  co_await scope.joined();
-  EXPECT_EQ(sum, 5050);
-}
-
-CONCURRENT(Condition, S5_CancelledItHoldsTheLockAgain) {
-  Mutex mutex;
-  Condition never_notified;
-  std::atomic<bool> held{false};
-  Scope scope;
-  auto waiter = here.spawn(scope, [&]() -> Coro<> {
-    auto guard = co_await mutex.lock_op();
-    try {
-      co_await never_notified.co_wait(guard);
-    } catch (const Cancelled&) {
-      held = guard.held();
-      throw;
-    }
-  });
-  co_await all_others_wait();
-  EXPECT_FALSE(mutex.locked());
-  waiter.cancel();
-  co_await waiter.join_op();
-  co_await scope.joined();
-  EXPECT_TRUE(held);
-  EXPECT_FALSE(mutex.locked());
-}
-
-EVERYWHERE(Condition, C16_AsACaseOfASelect) {
-  Mutex mutex;
-  Condition condition;
-  auto guard = co_await mutex.lock_op();
-  const auto which = co_await race(condition.wait_op(guard), sleep_op(1ms));
-  EXPECT_EQ(which.index(), 1U);
-  EXPECT_FALSE(guard.held());
-  co_await guard.co_relock();
-  EXPECT_TRUE(guard.held());
 }
 
 CONCURRENT(Event, C17_ByHandAllPassByOneOneDoes) {
@@ -339,36 +211,6 @@ TEST(Lazy, C17_IsMadeByTheFirstWhoAsks) {
   EXPECT_EQ(made, 1);
 }
 
-struct FalseAlarm {  // ready at once, and then not
-  using Result = void;
-  static constexpr Reason reason{"false alarm"};
-  std::function<void()> meanwhile;
-  int alarms = 0;
-  ObjectId id = new_object_id();  // later than the condition's: armed after it
-  ObjectId object() const noexcept { return id; }
-  bool try_now() const noexcept { return false; }
-  Armed arm(Arm& arm) noexcept {
-    if (alarms++ > 0) return Armed::waiting;
-    return arm.claim() ? Armed::won : Armed::lost;
-  }
-  void disarm(Arm&) noexcept {}
-  bool confirm() noexcept {
-    meanwhile();
-    return false;
-  }
-  void take() const noexcept {}
-};
-
-/// The notification comes while the wait is being published again: it must count.
-ONE_AFTER_ANOTHER(Condition, C17_PublishedAgainItIsNotDeaf) {
-  Mutex mutex;
-  Condition changed;
-  auto guard = co_await mutex.lock_op();
-  FalseAlarm alarm{.meanwhile = [&] { changed.notify_all(); }};
-  const auto r = co_await race(changed.wait_op(guard), std::move(alarm), sleep_op(1s));
-  EXPECT_EQ(r.index(), 0U);
-}
-
 CONCURRENT(Watch, C17_TheLatestCounts) {
   Watch<int> watch(0);
   std::atomic<int> last{0};
@@ -396,48 +238,5 @@ CONCURRENT(Watch, C17_TheLatestCounts) {
   watch.close();
   co_await scope.joined();
 }
-
-/// Threads, fibers and coroutines on the same lock.
-TEST(Mutex, C18_FromPlainThreadsToo) {
-  Mutex mutex;
-  Semaphore semaphore(2);
-  int count = 0;
-  constexpr int each = 2'000;
-  Pool pool({.workers = 2});
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 2; ++i) {
-    threads.emplace_back([&] {
-      for (int k = 0; k < each; ++k) {
-        auto permit = semaphore.acquire();
-        auto guard = mutex.lock();
-        ++count;
-      }
-    });
-  }
-  pool.run([&] {
-    Scope scope;
-    for (int i = 0; i < 2; ++i) {
-      scope.spawn([&] {
-        for (int k = 0; k < each; ++k) {
-          auto permit = semaphore.acquire();
-          auto guard = mutex.lock();
-          ++count;
-        }
-      });
-      scope.spawn([&]() -> Coro<> {
-        for (int k = 0; k < each; ++k) {
-          auto permit = co_await semaphore.acquire_op();
-          auto guard = co_await mutex.lock_op();
-          ++count;
-        }
-      });
-    }
-    scope.join();
-  });
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(count, 6 * each);
-  EXPECT_EQ(semaphore.available(), 2U);
-}
-
 }  // namespace
 }  // namespace weft::test

@@ -19,6 +19,7 @@ class Counter {
    public:
     using Result = int;
     static constexpr Reason reason{"goods"};
+    static constexpr bool outside = true;
     TakeOp(Counter& counter, int wanted) : counter_(counter), wanted_(wanted) {}
     ObjectId object() const { return counter_.id_; }
     bool try_now() noexcept { return collect(); }

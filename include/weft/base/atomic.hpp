@@ -68,4 +68,19 @@ using Atomic = std::atomic<T>;
 
 #endif
 
+/// A plain variable that others may glimpse: its writers take turns (under a lock, say), and
+/// whoever reads it out of turn gets a hint.
+template <class T>
+class Relaxed {
+ public:
+  constexpr Relaxed() noexcept = default;
+  constexpr Relaxed(T value) noexcept : value_(value) {}  // NOLINT: as std::atomic
+
+  operator T() const noexcept { return value_.load(std::memory_order_relaxed); }  // relaxed: above
+  void operator=(T value) noexcept { value_.store(value, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<T> value_{};
+};
+
 }  // namespace weft

@@ -66,6 +66,7 @@ class StepsOp {
   using Result = typename Goal::Result;
   static constexpr std::size_t branches = branch::count<Inner>;
   static constexpr bool hints = true;
+  static constexpr bool outside = true;
 
   explicit StepsOp(Goal goal) : goal_(std::move(goal)) {}
   /// Only before it is waited for: there is nothing but the goal yet.

@@ -20,6 +20,7 @@
 /// Rejected: a lock-free ring. It cannot withdraw a waiter in O(1), and select needs that.
 #pragma once
 
+#include <weft/base/atomic.hpp>
 #include <weft/base/rng.hpp>
 #include <weft/base/spinlock.hpp>
 #include <weft/wait/perform.hpp>
@@ -71,6 +72,46 @@ class Sent {
   std::optional<T> back_;
 };
 
+namespace detail {
+
+/// Those who wait at one end of a channel. Whether there are any can be glimpsed without the lock.
+class Line {
+ public:
+  [[nodiscard]] bool anybody() const noexcept { return anybody_; }
+  [[nodiscard]] Arm* front() const noexcept { return arms_.front(); }
+  [[nodiscard]] Arm* next(const Arm& arm) const noexcept { return arms_.next(arm); }
+  void push_back(Arm& arm) noexcept {
+    arms_.push_back(arm);
+    anybody_ = true;
+  }
+  void remove(Arm& arm) noexcept {
+    arm.unlink();
+    anybody_ = !arms_.empty();
+  }
+  /// The first arm that may still be claimed and is not of `self`: a select may offer and ask on
+  /// one channel, but not to itself. Passing over claimed peers before we burn our own claim is
+  /// what keeps three selects on the two ends of one channel from retrying for ever.
+  [[nodiscard]] Arm* first_other(const Wait* self) const noexcept {
+    Arm* arm = front();
+    while (arm != nullptr && (arm->wait == self || arm->claimed())) arm = next(*arm);
+    return arm;
+  }
+  /// Claims the first that can still be claimed; those that cannot have lost interest.
+  [[nodiscard]] Arm* claim_other(const Wait* self) noexcept {
+    while (Arm* arm = first_other(self)) {
+      remove(*arm);
+      if (arm->claim()) return arm;
+    }
+    return nullptr;
+  }
+
+ private:
+  List<Arm> arms_;
+  Relaxed<bool> anybody_ = false;
+};
+
+}  // namespace detail
+
 template <class T>
 class Channel {
   static_assert(std::is_nothrow_move_constructible_v<T>,
@@ -97,6 +138,9 @@ class Channel {
 
     explicit RecvOp(Channel& channel) noexcept : channel_(channel) {}
     ObjectId object() const noexcept { return channel_.id_; }
+    bool looks_ready() const noexcept {
+      return channel_.count_ > 0 || channel_.senders_.anybody() || channel_.closed_;
+    }
     bool try_now() {
       WakeList wakes;
       std::lock_guard guard(channel_.lock_);
@@ -115,7 +159,7 @@ class Channel {
       channel_.receivers_.push_back(arm);
       return Armed::waiting;
     }
-    void disarm(Arm& arm) noexcept { channel_.withdraw(arm); }
+    void disarm(Arm& arm) noexcept { channel_.withdraw(channel_.receivers_, arm); }
     Result take() {
       if (value_) [[likely]]
         return Result(std::in_place, std::move(*value_));
@@ -135,6 +179,10 @@ class Channel {
 
     SendOp(Channel& channel, T value) : channel_(channel), offer_{std::move(value), true} {}
     ObjectId object() const noexcept { return channel_.id_; }
+    bool looks_ready() const noexcept {
+      return channel_.count_ < channel_.capacity_ || channel_.receivers_.anybody() ||
+             channel_.closed_ || channel_.overflow_ != Overflow::block;
+    }
     bool try_now() {
       WakeList wakes;
       std::lock_guard guard(channel_.lock_);
@@ -154,7 +202,7 @@ class Channel {
       channel_.senders_.push_back(arm);
       return Armed::waiting;
     }
-    void disarm(Arm& arm) noexcept { channel_.withdraw(arm); }
+    void disarm(Arm& arm) noexcept { channel_.withdraw(channel_.senders_, arm); }
     Result take() {
       if (offer_.accepted) [[likely]]
         return true;
@@ -212,11 +260,8 @@ class Channel {
     if (closed_) return;
     closed_ = true;
     error_ = std::move(error);
-    while (Arm* arm = receivers_.pop_front()) {
-      if (arm->claim()) wakes.add(*arm);
-    }
-    while (Arm* arm = senders_.pop_front()) {
-      if (!arm->claim()) continue;
+    while (Arm* arm = receivers_.claim_other(nullptr)) wakes.add(*arm);
+    while (Arm* arm = senders_.claim_other(nullptr)) {
       offer_of(*arm).accepted = false;
       wakes.add(*arm);
     }
@@ -236,7 +281,10 @@ class Channel {
   [[nodiscard]] ChannelStats stats() const noexcept {
     detail::point(id_, Access::read, "stats");
     std::lock_guard guard(lock_);
-    return {.sent = sent_, .received = received_, .dropped = dropped_, .waiting = count_};
+    return {.sent = sent_,
+            .received = sent_ - dropped_ - count_,
+            .dropped = dropped_,
+            .waiting = count_};
   }
 
   /// for (T& value : channel): receives until the channel is closed and empty.
@@ -264,45 +312,26 @@ class Channel {
   using Offer = typename SendOp::Offer;
   static Offer& offer_of(Arm& sender) noexcept { return *static_cast<Offer*>(sender.slot); }
 
-  /// The first arm in the queue that may still be claimed and is not ours: a select may offer and
-  /// ask on one channel, but not to itself. Passing over claimed peers before we burn our own claim
-  /// is what keeps three selects on the two ends of one channel from retrying for ever.
-  static Arm* first_other(List<Arm>& queue, const Wait* self) noexcept {
-    Arm* arm = queue.front();
-    while (arm != nullptr && (arm->wait == self || arm->claimed())) arm = queue.next(*arm);
-    return arm;
-  }
   bool could_recv(const Wait* self) noexcept {
-    return count_ > 0 || closed_ || first_other(senders_, self) != nullptr;
+    return count_ > 0 || closed_ || senders_.first_other(self) != nullptr;
   }
   bool could_send(const Wait* self) noexcept {
     return closed_ || count_ < capacity_ || overflow_ != Overflow::block ||
-           first_other(receivers_, self) != nullptr;
-  }
-
-  /// Claims the first waiting peer that can still be claimed; those that cannot have lost interest.
-  static Arm* claim_other(List<Arm>& queue, const Wait* self) noexcept {
-    while (Arm* arm = first_other(queue, self)) {
-      arm->unlink();
-      if (arm->claim()) return arm;
-    }
-    return nullptr;
+           receivers_.first_other(self) != nullptr;
   }
 
   bool take_locked(std::optional<T>& into, const Wait* self, WakeList& wakes) {
-    if (count_ > 0) {
-      into.emplace(pop());
-      ++received_;
-      if (Arm* sender = claim_other(senders_, self)) {  // there is room again
+    if (const std::size_t count = count_; count > 0) {
+      into.emplace(pop(count));
+      if (Arm* sender = senders_.claim_other(self)) {  // there is room again
         accept(*sender, wakes);
       }
       return true;
     }
-    if (Arm* sender = claim_other(senders_, self)) {
+    if (Arm* sender = senders_.claim_other(self)) {
       into.emplace(std::move(offer_of(*sender).value));
       wakes.add(*sender);
       ++sent_;
-      ++received_;
       return true;
     }
     return closed_;
@@ -314,12 +343,11 @@ class Channel {
       accepted = false;
       return true;
     }
-    if (Arm* receiver = claim_other(receivers_, self)) {
+    if (Arm* receiver = receivers_.claim_other(self)) {
       static_cast<std::optional<T>*>(receiver->slot)->emplace(std::move(value));
       wakes.add(*receiver);
-      ++received_;
-    } else if (count_ < capacity_) {
-      push(std::move(value));
+    } else if (const std::size_t count = count_; count < capacity_) {
+      push(std::move(value), count);
     } else if (overflow_ == Overflow::block) {
       return false;
     } else {
@@ -330,7 +358,7 @@ class Channel {
   }
   /// From a sender that waited for room.
   void accept(Arm& sender, WakeList& wakes) noexcept {
-    push(std::move(offer_of(sender).value));
+    push(std::move(offer_of(sender).value), count_);
     ++sent_;
     wakes.add(sender);
   }
@@ -339,8 +367,8 @@ class Channel {
     ++dropped_;
     ++over_;
     if (overflow_ == Overflow::drop_old) {
-      T oldest = pop();
-      push(std::move(value));
+      T oldest = pop(count_);
+      push(std::move(value), count_);
       replace(value, std::move(oldest));
     } else if (overflow_ == Overflow::sample) {
       // Of the n values since it was full, each stays with the same probability, capacity / n.
@@ -374,23 +402,23 @@ class Channel {
     const std::size_t at = first_ + i;
     return ring_[at < ring_.size() ? at : at - ring_.size()];
   }
-  void push(T value) noexcept {
-    slot(count_).emplace(std::move(value));
-    ++count_;
+  void push(T value, std::size_t count) noexcept {
+    slot(count).emplace(std::move(value));
+    count_ = count + 1;
   }
-  T pop() noexcept {
-    over_ = 0;
+  T pop(std::size_t count) noexcept {
+    if (overflow_ == Overflow::sample) over_ = 0;
     std::optional<T>& oldest = slot(0);
     T value = std::move(*oldest);
     oldest.reset();
     first_ = first_ + 1 == ring_.size() ? 0 : first_ + 1;
-    --count_;
+    count_ = count - 1;
     return value;
   }
 
-  void withdraw(Arm& arm) noexcept {
+  void withdraw(detail::Line& line, Arm& arm) noexcept {
     std::lock_guard guard(lock_);
-    arm.unlink();
+    line.remove(arm);
   }
   [[gnu::noinline]] void throw_if_failed() const {
     std::exception_ptr error;
@@ -401,21 +429,20 @@ class Channel {
     if (error) std::rethrow_exception(error);
   }
 
-  const ObjectId id_ = new_object_id();
   const std::size_t capacity_;
   const Overflow overflow_;
   mutable Spinlock lock_;
-  bool closed_ = false;  // all below under lock_
-  std::vector<std::optional<T>> ring_;
+  Relaxed<bool> closed_ = false;  // changed under lock_, like all below
   std::size_t first_ = 0;
-  std::size_t count_ = 0;
-  List<Arm> receivers_;
-  List<Arm> senders_;
-  std::exception_ptr error_;
+  Relaxed<std::size_t> count_ = 0;
   std::uint64_t sent_ = 0;
-  std::uint64_t received_ = 0;
+  std::vector<std::optional<T>> ring_;
+  detail::Line receivers_;
+  detail::Line senders_;
   std::uint64_t dropped_ = 0;
   std::uint64_t over_ = 0;  // sends since it was last full and somebody took one
+  std::exception_ptr error_;
+  const ObjectId id_ = new_object_id();
 };
 
 }  // namespace weft

@@ -10,9 +10,11 @@
 ///     changed.notify_one();
 ///
 /// The lock may be held across waits, and be released on another thread than it was taken on: it
-/// belongs to the Guard. Those who wait get it in the order in which they came; it is handed over,
-/// so nobody can snatch it in between, and a waiter to whom it has been handed cannot be cancelled
-/// any more. Two that are taken in different orders: sync/lock_watch finds them.
+/// belongs to the Guard. Those who wait are woken in the order in which they came. Whoever runs may
+/// be faster, a limited number of times, so that a lock that many want stays in the cache it is in;
+/// and a waiter that was woken and found it taken gets it next, whoever else wants it. A waiter
+/// that has got it cannot be cancelled any more. Two that are taken in different orders:
+/// sync/lock_watch finds them.
 ///
 /// A wait on a condition gives the lock up and takes it again before it returns, also when it ends
 /// by a cancellation. As an operation, for select and timeout, it does only the first half:
@@ -74,7 +76,7 @@ class Mutex : public Turnstile<Mutex> {
     bool held_ = false;
   };
 
-  struct Request {};
+  struct Request : Overtaken {};
   struct Lock {
     using Result = Guard;
     static constexpr Reason reason{"mutex"};
@@ -97,6 +99,7 @@ class Mutex : public Turnstile<Mutex> {
 
  private:
   friend Turnstile;
+  static constexpr bool overtaking = true;
   [[nodiscard]] bool may_pass(const Request&) const noexcept { return !locked_; }
   void let_pass(const Request&) noexcept { locked_ = true; }
   Guard taken() noexcept {

@@ -24,15 +24,26 @@
 /// everybody pass who may. Where one that passes may open the way for others (an Ordered: who
 /// leaves makes room), `static constexpr bool chained = true` looks at all of them again.
 ///
+/// What many want all the time, and nobody for long, one at a time (a Mutex), is better left to
+/// whoever comes and finds it free: handed to the one who has waited longest, it would cost a
+/// change of tasks, often to another core, each time. With `static constexpr bool overtaking =
+/// true` the first in line is only told that it may pass. When it comes somebody may have been
+/// faster; then it stands in front of all others, and next time it is handed what it waits for.
+/// Only so many may be faster while one is on its way: after that all newcomers stand in line.
+/// Invariant: if the first in line may pass, somebody has been told and is on its way
+/// (test/model/overtaking.pml).
+///
 /// What has been passed to a waiter is its own: it is passed only to one that has been claimed, so
 /// that its cancellation comes too late, and a waiter that gave up has got nothing. When one gives
 /// up, those behind it are looked at: they may have waited only for it.
 #pragma once
 
+#include <weft/base/check.hpp>
 #include <weft/base/list.hpp>
 #include <weft/base/spinlock.hpp>
 #include <weft/wait/perform.hpp>
 
+#include <cstdint>
 #include <mutex>
 #include <utility>
 
@@ -50,9 +61,15 @@ class Turnstile {
  protected:
   static constexpr bool in_order = true;
   static constexpr bool chained = false;
+  static constexpr bool overtaking = false;
+  /// What a Request needs then: of one wait.
+  struct Overtaken {
+    bool told = false;    // once
+    bool passed = false;  // it has been handed over
+  };
 
   Turnstile() = default;
-  ~Turnstile() = default;
+  ~Turnstile() { WEFT_CHECK(!told_, "a lock is destroyed while a task is about to take it"); }
 
   [[nodiscard]] ObjectId id() const noexcept { return id_; }
 
@@ -86,6 +103,8 @@ class Turnstile {
  private:
   template <class, class>
   friend class PassOp;
+  static constexpr std::uint8_t most_overtakers = 128;
+  static consteval bool overtakes() { return Self::overtaking; }  // which may be private
 
   template <class Request>
   [[nodiscard]] bool pass_now(Request& request) {
@@ -102,11 +121,15 @@ class Turnstile {
 
   template <class Request>
   bool may_pass_now(const Request& request) noexcept {
-    return (!Self::in_order || line_.empty()) && self().may_pass(request);
+    if (!self().may_pass(request)) return false;
+    if constexpr (Self::overtaking) return !told_ || request.told || overtaken_ < most_overtakers;
+    return !Self::in_order || line_.empty();
   }
   template <class Request, class Wakes>
   void pass(Request& request, Wakes& wakes) {
     self().let_pass(request);
+    if (Self::overtaking && told_) [[unlikely]]
+      ++overtaken_;
     if constexpr (Self::chained) serve(wakes);
   }
   template <class Request, class Wakes>
@@ -122,11 +145,19 @@ class Turnstile {
     if (may_pass_now(request)) {
       if (!arm.claim()) return Armed::lost;
       pass(request, wakes);
+      if constexpr (Self::overtaking) request.passed = true;
       return Armed::won;
     }
     arm.slot = &request;
-    line_.push_back(arm);
+    stand_in_line(arm, request);
     return Armed::waiting;
+  }
+  template <class Request>
+  void stand_in_line(Arm& arm, const Request& request) noexcept {
+    if constexpr (Self::overtaking) {
+      if (request.told) return line_.push_front(arm);
+    }
+    line_.push_back(arm);
   }
   void disarm(Arm& arm) noexcept {
     WakeList wakes;
@@ -135,9 +166,17 @@ class Turnstile {
     serve(wakes);
   }
   void serve(WakeList& wakes) noexcept {
+    if constexpr (Self::overtaking) {
+      static_assert(!Self::chained, "only one may pass at a time");
+      tell_first(wakes);
+    } else {
+      let_all_pass(wakes);
+    }
+  }
+  void let_all_pass(WakeList& wakes) noexcept {
     for (Arm* arm = line_.front(); arm != nullptr;) {
       Arm* next = line_.next(*arm);
-      auto& request = *static_cast<typename Self::Request*>(arm->slot);
+      auto& request = request_of(*arm);
       if (self().may_pass(request)) {
         arm->unlink();
         if (arm->claim()) {
@@ -151,10 +190,48 @@ class Turnstile {
       arm = next;
     }
   }
+  /// That it may pass; or, if it has been told before, lets it.
+  void tell_first(WakeList& wakes) noexcept {
+    while (Arm* arm = line_.front()) {
+      auto& request = request_of(*arm);
+      if (!self().may_pass(request) || (told_ && !request.told)) return;
+      arm->unlink();
+      if (!arm->claim()) continue;
+      if (request.told) {
+        self().let_pass(request);
+        request.passed = true;
+      } else {
+        told_ = request.told = true;
+        overtaken_ = 0;
+      }
+      wakes.add(*arm);
+      return;
+    }
+  }
+  /// One that was told, or has passed. False: somebody was faster. True: its wait is over, and the
+  /// next one will know nothing of it.
+  template <class Request>
+  bool come(Request& request) noexcept {
+    if (!request.passed) {
+      detail::point(id_, Access::write, "come");
+      std::lock_guard guard(lock_);
+      told_ = false;
+      if (!self().may_pass(request)) return false;
+      self().let_pass(request);
+    }
+    request.told = request.passed = false;
+    return true;
+  }
+  static auto& request_of(Arm& arm) noexcept {
+    return *static_cast<typename Self::Request*>(arm.slot);
+  }
 
   const ObjectId id_ = new_object_id();
   mutable Spinlock lock_;
   List<Arm> line_;  // under lock_, like everything of Self's
+  // Of overtaking ones: one is on its way, and so many were faster.
+  bool told_ = false;
+  std::uint8_t overtaken_ = 0;
 };
 
 /// `How` names it in dumps and makes the result: see above.
@@ -170,6 +247,11 @@ class PassOp {
   bool try_now() { return stile().pass_now(request_); }
   Armed arm(Arm& arm) { return stile().arm(arm, request_); }
   void disarm(Arm& arm) noexcept { stile().disarm(arm); }
+  bool confirm() noexcept
+    requires(Turnstile<Self>::overtakes())
+  {
+    return stile().come(request_);
+  }
   Result take() { return How::result(*self_, request_); }
 
  private:

@@ -8,29 +8,17 @@
 
 #include <weft/wait/suspension.hpp>
 
+#include <exception>
 #include <optional>
+#include <utility>
 
 namespace weft {
-
-namespace detail {
-
-struct NoRecheck {};
-
-/// What the engine asks of a coroutine that was woken by a hint, or has given way before it began;
-/// and the error it then met.
-struct KeptError : Recheck {
-  std::exception_ptr error;
-  bool gave_way = false;
-};
-
-}  // namespace detail
 
 /// Of an op of its own, or (`O&`) of one that stays where it is: what a co_await is about lives
 /// until it is over, and copying what has just been written is slow (see perform.hpp).
 template <class Kept>
   requires Op<std::remove_reference_t<Kept>>
-class OpAwaiter : std::conditional_t<branch::hints<std::remove_reference_t<Kept>>,
-                                     detail::KeptError, detail::NoRecheck> {
+class OpAwaiter {
   using O = std::remove_reference_t<Kept>;
 
  public:
@@ -39,41 +27,55 @@ class OpAwaiter : std::conditional_t<branch::hints<std::remove_reference_t<Kept>
   OpAwaiter& operator=(const OpAwaiter&) = delete;
 
   bool await_ready() {
-    Current& here = *current();
-    if constexpr (branch::hints<O>) {
-      if (here.turn_is_over()) {
-        if (here.wait->flow() == Wait::Flow::coroutine) {
-          this->gave_way = true;
+    Wait& wait = *current()->wait;
+    if constexpr (branch::takes_turns<O>) {
+      if (current()->turn_is_over()) {
+        if (wait.flow() == Wait::Flow::coroutine) {
+          waiting_.emplace(*this).gives_way = true;
           return false;
         }
-        here.wait->give_way();
+        wait.give_way();
       }
     }
-    return begin(*current()->wait);
+    return begin(wait);
   }
   void await_suspend(std::coroutine_handle<> handle) noexcept {
+    Wait& wait = *current()->wait;
     if constexpr (branch::hints<O>) {
-      this->really = [](Recheck& self) noexcept { return static_cast<OpAwaiter&>(self).recheck(); };
-      Wait& wait = *current()->wait;
-      if (this->gave_way) {
-        wait.requeue_coroutine(handle, this);
+      if (waiting_->gives_way) {
+        wait.requeue_coroutine(handle, &*waiting_);
       } else {
-        wait.suspend_coroutine(handle, this);
+        wait.suspend_coroutine(handle, &*waiting_);
       }
     } else {
-      current()->wait->suspend_coroutine(handle, nullptr);
+      wait.suspend_coroutine(handle, nullptr);
     }
   }
   [[gnu::always_inline]] ResultOf<O> await_resume() {
-    if constexpr (branch::hints<O>) {
-      if (this->error) std::rethrow_exception(this->error);
-    }
     const std::size_t k = polled_ != not_polled ? polled_ : finish();
     return branch::take(op_, k);
   }
 
  private:
   static constexpr std::uint16_t not_polled = 0xffff;
+
+  /// Once it has to wait. Plain: all that happens while it waits is what it waits for.
+  struct Plain {
+    explicit Plain(OpAwaiter&) noexcept {}
+    Suspension<O> suspension;
+  };
+  /// Woken by a hint, or having given way before it began, it is asked by the engine whether to go
+  /// on; and may meet an error then.
+  struct Asked : Recheck {
+    explicit Asked(OpAwaiter& asked) noexcept : awaiter(asked) {
+      really = [](Recheck& self) noexcept { return static_cast<Asked&>(self).awaiter.recheck(); };
+    }
+    OpAwaiter& awaiter;
+    Suspension<O> suspension;
+    std::exception_ptr error;
+    bool gives_way = false;
+  };
+  using Waiting = std::conditional_t<branch::hints<O>, Asked, Plain>;
 
   /// False: published, and the coroutine is to be parked.
   [[gnu::noinline]] bool begin(Wait& wait) {
@@ -83,37 +85,39 @@ class OpAwaiter : std::conditional_t<branch::hints<std::remove_reference_t<Kept>
       polled_ = static_cast<std::uint16_t>(k);
       return true;
     }
-    suspension_.emplace();
+    if (!waiting_) waiting_.emplace(*this);
     do {
-      if (suspension_->publish(wait, op_)) {
+      if (waiting_->suspension.publish(wait, op_)) {
         if (wait.flow() == Wait::Flow::coroutine) return false;
         wait.suspend();
       }
-    } while (!suspension_->settled(wait, op_));
+    } while (!waiting_->suspension.settled(wait, op_));
     return true;
   }
 
-  [[gnu::noinline]] std::size_t finish() { return suspension_->finish(*current()->wait, op_); }
+  [[gnu::noinline]] std::size_t finish() {
+    if constexpr (branch::hints<O>) {
+      if (waiting_->error) std::rethrow_exception(waiting_->error);
+    }
+    return waiting_->suspension.finish(*current()->wait, op_);
+  }
 
   bool recheck() noexcept {
     Wait& wait = *current()->wait;
     try {
-      if (this->gave_way) {
-        this->gave_way = false;
-        return begin(wait);
-      }
-      while (!suspension_->settled(wait, op_)) {
-        if (suspension_->publish(wait, op_)) return false;
+      if (std::exchange(waiting_->gives_way, false)) return begin(wait);
+      while (!waiting_->suspension.settled(wait, op_)) {
+        if (waiting_->suspension.publish(wait, op_)) return false;
       }
     } catch (...) {
-      this->error = std::current_exception();
+      waiting_->error = std::current_exception();
     }
     return true;
   }
 
   Kept op_;
   std::uint16_t polled_ = not_polled;
-  std::optional<Suspension<O>> suspension_;  // once it has to wait
+  std::optional<Waiting> waiting_;
 };
 
 }  // namespace weft

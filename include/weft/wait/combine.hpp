@@ -42,14 +42,20 @@ class RaceOp {
   using Result = std::variant<CaseValue<ResultOf<Ops>>...>;
   static constexpr std::size_t branches = (branch::count<Ops> + ...);
   static constexpr bool hints = (branch::hints<Ops> || ...);
+  static constexpr bool outside = (branch::outside<Ops> || ...);
 
   explicit RaceOp(Ops... ops) : ops_(std::move(ops)...) {}
 
   std::optional<std::size_t> poll() {
-    constexpr auto n = static_cast<std::uint32_t>(sizeof...(Ops));
+    std::array<std::uint16_t, sizeof...(Ops)> promising;
+    std::uint32_t n = 0;
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      ((branch::looks_ready(std::get<I>(ops_)) ? void(promising[n++] = I) : void()), ...);
+    }(std::index_sequence_for<Ops...>{});
     const std::uint32_t from = start == Start::chosen && n > 1 ? choose(n) : 0;
     for (std::uint32_t i = 0; i < n; ++i) {
-      if (auto k = poll_case((from + i) % n)) return k;
+      const std::uint32_t at = from + i;
+      if (auto k = poll_case(promising[at < n ? at : at - n])) return k;
     }
     return std::nullopt;
   }
@@ -87,15 +93,18 @@ class RaceOp {
  private:
   std::optional<std::size_t> poll_case(std::size_t wanted) {
     std::optional<std::size_t> won;
-    std::size_t index = 0;
     std::size_t offset = 0;
-    auto visit = [&](auto& op) {
-      if (index++ == wanted) {
-        if (auto k = branch::poll(op)) won = offset + *k;
+    const auto visit = [&](std::size_t index, auto& op) {
+      if (index != wanted) {
+        offset += branch::count<std::remove_reference_t<decltype(op)>>;
+        return false;
       }
-      offset += branch::count<std::remove_reference_t<decltype(op)>>;
+      if (const auto k = branch::poll(op)) won = offset + *k;
+      return true;
     };
-    std::apply([&](auto&... op) { (visit(op), ...); }, ops_);
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      static_cast<void>((visit(I, std::get<I>(ops_)) || ...));
+    }(std::index_sequence_for<Ops...>{});
     return won;
   }
 
@@ -117,6 +126,7 @@ class MapOp {
   using Result = typename decltype(result_of())::type;
   static constexpr std::size_t branches = branch::count<Inner>;
   static constexpr bool hints = branch::hints<Inner>;
+  static constexpr bool outside = branch::outside<Inner>;
 
   MapOp(Inner op, F f) : op_(std::move(op)), f_(std::move(f)) {}
 
@@ -149,6 +159,7 @@ class GuardOp {
   using Result = ResultOf<Inner>;
   static constexpr std::size_t branches = branch::count<Inner>;
   static constexpr bool hints = branch::hints<Inner>;
+  static constexpr bool outside = branch::outside<Inner>;
 
   explicit GuardOp(F f) : f_(std::move(f)) {}
 

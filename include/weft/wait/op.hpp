@@ -18,10 +18,13 @@
 ///     already have been
 ///                   unlinked by a claimant that lost.
 ///     take()      once, after winning: the result
-///     outside     optional: there is a member of this name if it is about the outside world
+///     outside     optional, static constexpr bool: it is about the outside world. An op around
+///                 others that has confirm() passes it on
 ///     confirm()   optional, noexcept; for objects whose wakers can only hint ("readable now").
 ///                 Called in the waiter once it has won: does the thing itself. False: a false
 ///                 alarm, or not all done yet; nothing is lost, and all is published again.
+///     looks_ready()  optional, noexcept, cheap: may try_now() succeed? A glimpse without a lock;
+///                 a select polls only what looks ready
 ///     run_here()  optional: a thread that may block can simply do it; then take() follows
 ///
 /// The op does not move between arm() and the end of the suspension, so peers may write through
@@ -108,6 +111,14 @@ std::optional<std::size_t> poll(O& op) {
   return ready(op, k) ? std::optional(k) : std::nullopt;
 }
 template <Op O>
+bool looks_ready(O& op) noexcept {
+  if constexpr (requires { op.looks_ready(); }) {
+    return op.looks_ready();
+  } else {
+    return true;
+  }
+}
+template <Op O>
 ObjectId object(O& op, std::size_t k) {
   if constexpr (BranchOp<O>) {
     return op.object(k);
@@ -149,7 +160,15 @@ ResultOf<O> take(O& op, std::size_t k) {
 }
 
 template <class O>
-inline constexpr bool outside = requires { O::outside; };
+consteval bool outside_of() {
+  if constexpr (requires { O::outside; }) {
+    return O::outside;
+  } else {
+    return false;
+  }
+}
+template <class O>
+inline constexpr bool outside = outside_of<O>();
 
 /// Before it is polled: the task is about to do this. What several things are waited for by is not
 /// known before, and could be any.
@@ -174,6 +193,10 @@ consteval bool hints_of() {
 }
 template <Op O>
 inline constexpr bool hints = hints_of<O>();
+
+/// Something outside that is ready again and again? See Current::turn_is_over().
+template <Op O>
+inline constexpr bool takes_turns = hints<O> && outside<O>;
 
 template <Op O>
 bool confirm(O& op, std::size_t k) noexcept {

@@ -60,7 +60,7 @@ template <Op O>
   Wait* wait = here == nullptr ? nullptr : here->wait;
   if (wait != nullptr) {
     branch::point(op);
-    if constexpr (branch::hints<O>) {
+    if constexpr (branch::takes_turns<O>) {
       if (here->turn_is_over()) wait->give_way();
     }
     wait->throw_if_cancelled();

@@ -160,8 +160,9 @@ class Wait {
   /// The claimant's last word: the waiter may be gone afterwards.
   void commit(std::uint16_t index) noexcept {
     winner_ = index;
-    // acq_rel: release the result to the waiter's park(); acquire the saved context from it.
-    if ((word_.fetch_or(done_bit, std::memory_order_acq_rel) & parked_bit) != 0) resume();
+    // acq_rel: release the result to the waiter's park(); acquire the saved context from it. Added,
+    // which is one instruction: there is one commit and one park per opening.
+    if ((word_.fetch_add(done_bit, std::memory_order_acq_rel) & parked_bit) != 0) resume();
   }
 
   // Called by the engine, off the waiter's stack
@@ -169,7 +170,7 @@ class Wait {
   /// True: parked, the committer will resume. False: already done, the caller must resume it.
   [[nodiscard]] bool park() noexcept {
     // acq_rel: release the saved context to commit(); acquire the result from it.
-    return (word_.fetch_or(parked_bit, std::memory_order_acq_rel) & done_bit) == 0;
+    return (word_.fetch_add(parked_bit, std::memory_order_acq_rel) & done_bit) == 0;
   }
 
   /// Makes the waiter runnable again. Called once per suspension, by whoever came second.
@@ -259,25 +260,15 @@ class WakeList {
   Wait* last_ = nullptr;
 };
 
-/// A worker's own, used by one task after the other. Atomic in name only: no lock orders these
-/// tasks, and where races between them are looked for (stack/sanitizer.hpp) this is none.
-template <class T>
-class InTurn {
- public:
-  operator T() const noexcept { return value_.load(std::memory_order_relaxed); }  // relaxed: above
-  void operator=(T value) noexcept { value_.store(value, std::memory_order_relaxed); }
-
- private:
-  std::atomic<T> value_{};
-};
-
-/// What the calling thread runs at the moment. The only thread-local of the library.
+/// What the calling thread runs at the moment. The only thread-local of the library. Relaxed: used
+/// by one task after the other, and no lock orders these; where races between them are looked for
+/// (stack/sanitizer.hpp) this is none.
 struct Current {
-  Wait* wait = nullptr;                    // null: between tasks
-  InTurn<void*> hop;                       // the coroutine to continue with, see transfer_to()
-  InTurn<std::uintptr_t> coroutines_from;  // the frame that runs them, see there
-  BlockCache* blocks = nullptr;            // the worker's, see task/blocks.hpp
-  InTurn<std::uint32_t> turns;             // see turn_is_over()
+  Wait* wait = nullptr;                     // null: between tasks
+  Relaxed<void*> hop;                       // the coroutine to continue with, see transfer_to()
+  Relaxed<std::uintptr_t> coroutines_from;  // the frame that runs them, see there
+  BlockCache* blocks = nullptr;             // the worker's, see task/blocks.hpp
+  Relaxed<std::uint32_t> turns;             // see turn_is_over()
 
   /// Called once per operation on the outside world. A task whose socket always has more to read
   /// would never wait, and nobody else would run: now and then it has to give way.
