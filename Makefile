@@ -13,6 +13,7 @@ STEP := scripts/step
 SETUP := scripts/setup
 BUILD := scripts/build
 TEST := scripts/run-tests
+MINUTES ?= 30
 
 .PHONY: build demo test test-quick dev asan tsan stalls clang aarch64 soak install
 .PHONY: bench bench-quick bench-diff bench-instructions bench-parts
@@ -52,11 +53,13 @@ aarch64: ## cross-compile for aarch64 and run the tests under qemu-user
 	@$(STEP) "build aarch64" $(BUILD) aarch64
 	@WEFT_TEST_SCALE=$${WEFT_TEST_SCALE:-small} $(STEP) "test aarch64" $(TEST) aarch64
 
-soak: ## long sweeps: release, asan, tsan at large scale; aarch64
+soak: ## hours: all at large scale, then each sanitizer MINUTES (30) long; stalls; aarch64
 	@$(SETUP) --soak
 	@WEFT_TEST_SCALE=large $(MAKE) test-quick
-	@WEFT_TEST_SCALE=large $(MAKE) asan
-	@WEFT_TEST_SCALE=large $(MAKE) tsan
+	@$(STEP) "build asan" $(BUILD) asan
+	@$(STEP) "soak asan" scripts/soak asan $(MINUTES)
+	@$(STEP) "build tsan" $(BUILD) tsan
+	@$(STEP) "soak tsan" scripts/soak tsan $(MINUTES)
 	@$(MAKE) stalls
 	@WEFT_TEST_SCALE=small $(MAKE) aarch64
 
