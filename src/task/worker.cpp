@@ -308,9 +308,15 @@ Task* Worker::next_for_this_fiber(const Task& finished) noexcept {
   return ready_.pop();
 }
 
-// Where a leaving fiber goes.
+// Where a leaving fiber goes. A task that begins with a warm fiber need not be sent home for.
 stack::Strand& Worker::next_strand() noexcept {
   Task* following = next_to_hop_to();
+  Task* const next = ready_.front();
+  if (following == nullptr && next != nullptr && budget_ > 0 && idle_count_ > 0 &&
+      reusable(*next)) {
+    static_cast<void>(strand_for(*next));  // cannot fail
+    following = next;
+  }
   if (following == nullptr) {
     wait = nullptr;
     return home_;
