@@ -20,26 +20,10 @@ inline timespec to_timespec(Duration d) noexcept {
   return timespec{static_cast<time_t>(s.count()), static_cast<long>((d - s).count())};
 }
 
-/// How long to wait for deadlines. One that comes alone is met as exactly as the machine can. Those
-/// that come thick and fast are met together, a little late: being woken for each of them takes
-/// more than all they have to do (of 100,000 sleeps in a second: 680 ms of a processor, instead of
-/// 140).
-class Naps {
- public:
-  static constexpr Duration least = std::chrono::microseconds(200);
-
-  /// Nothing: it has passed.
-  timespec until(Instant deadline) noexcept {
-    const Instant now = monotonic_now();
-    if (deadline <= now) return {};
-    const bool just_woken = now >= woken_ && now - woken_ < least;
-    woken_ = just_woken ? std::max(deadline, now + least) : deadline;
-    return to_timespec(woken_ - now);
-  }
-
- private:
-  Instant woken_{};  // by the last deadline, if nothing came before it
-};
+/// What is left until `deadline`, not less than nothing.
+inline timespec time_left(Instant deadline) noexcept {
+  return to_timespec(std::max(deadline - monotonic_now(), Duration::zero()));
+}
 
 /// Threads of this process, without the calling one, those a sanitizer keeps and io_uring's.
 [[nodiscard]] std::size_t other_threads() noexcept;

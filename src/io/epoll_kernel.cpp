@@ -53,7 +53,7 @@ class EpollKernel final : public RealKernel {
     clear_graves();
     std::array<epoll_event, 128> events;
     timespec timeout{};
-    if (!deadline.is_never()) timeout = naps_.until(deadline);
+    if (!deadline.is_never()) timeout = time_left(deadline);
     const int n = wait_for_events(events, deadline.is_never() ? nullptr : &timeout);
     // acquire: partner is the release in watch(). What an event points at is complete, though
     // another thread made it and only the machine stands between us.
@@ -158,7 +158,6 @@ class EpollKernel final : public RealKernel {
   UniqueFd event_;
   UniqueFd timer_;
   bool has_pwait2_ = true;
-  Naps naps_;  // like all that only wait() uses, of one thread at a time
   std::atomic<std::uint32_t> watches_{0};
   Spinlock graves_lock_;
   List<Registration> graves_;  // under graves_lock_: unwatched, to be deleted by wait()

@@ -138,7 +138,6 @@ class UringKernel final : public RealKernel {
   const std::string why_;
   const std::size_t most_calls_;
   Ring ring_;
-  Naps naps_;  // wait()'s, in which there is one thread at a time
   // Under the ring's lock, like all `Poll`s.
   Inner event_;
   Inner timer_;
@@ -187,7 +186,7 @@ void UringKernel::wait(Instant deadline) {
   timespec limit{};
   bool may_sleep = deadline != Instant{};  // the past; then the clock need not be asked
   if (may_sleep && !deadline.is_never()) {
-    limit = naps_.until(deadline);
+    limit = time_left(deadline);
     may_sleep = limit.tv_sec != 0 || limit.tv_nsec != 0;
   }
   if (may_sleep && ring_.completed() == 0) {

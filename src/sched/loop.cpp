@@ -2,6 +2,8 @@
 
 #include <weft/task/dump.hpp>
 
+#include "sched/nap.hpp"
+
 namespace weft {
 
 Loop::Loop(LoopOptions options)
@@ -144,7 +146,7 @@ void Loop::idle() {
   if (!prepare_to_sleep()) return;
   const Instant next = timeline_.next();
   if (!next.is_never()) {
-    kernel_->wait(next);
+    kernel_->wait(nap_until(next, timeline_, *kernel_));
   } else if (deadlock_.nobody_will_wake(*kernel_, on_deadlock_) && inbox_.empty()) {
     deadlock_.declare(*this);
   }

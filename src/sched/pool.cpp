@@ -4,6 +4,7 @@
 
 #include "sched/cpus.hpp"
 #include "sched/monitor.hpp"
+#include "sched/nap.hpp"
 #include "sched/pool_worker.hpp"
 
 #include <cstdio>
@@ -384,7 +385,7 @@ void Pool::wait_outside(PoolWorker& worker) {
   if (next.is_never()) {
     wait_without_deadline(worker);
   } else if (!virtual_time_ || all_asleep()) {  // else somebody armed this timer, and runs
-    kernel_->wait(next);
+    kernel_->wait(nap_until(next, timeline_, *kernel_));
   }
   timeline_.awake();
   WakeList wakes;

@@ -308,14 +308,13 @@ Task* Worker::next_for_this_fiber(const Task& finished) noexcept {
   return ready_.pop();
 }
 
-// Where a leaving fiber goes. A task that begins with a warm fiber need not be sent home for.
+// Where a leaving fiber goes. A task that begins need not be sent home for, if there is a warm
+// fiber for it.
 stack::Strand& Worker::next_strand() noexcept {
   Task* following = next_to_hop_to();
-  Task* const next = ready_.front();
-  if (following == nullptr && next != nullptr && budget_ > 0 && idle_count_ > 0 &&
-      reusable(*next)) {
-    static_cast<void>(strand_for(*next));  // cannot fail
-    following = next;
+  if (following == nullptr && budget_ > 0 && idle_count_ > 0) {
+    Task* const next = ready_.front();
+    if (next != nullptr && reusable(*next)) following = next;
   }
   if (following == nullptr) {
     wait = nullptr;
@@ -324,7 +323,7 @@ stack::Strand& Worker::next_strand() noexcept {
   --budget_;
   ready_.pop();
   begin(*following);
-  return strand_of(*following);
+  return *strand_for(*following);  // there is one, or a warm fiber
 }
 
 [[gnu::noinline]] void Worker::leave_fiber(Task& task, After after) {

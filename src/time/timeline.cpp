@@ -114,6 +114,7 @@ void Timeline::fire(List<TimerNode>& list, WakeList& wakes) noexcept {
 void Timeline::advance(Instant now, WakeList& wakes) noexcept {
   std::lock_guard guard(lock_);
   const std::uint64_t until = ticks(now);
+  const std::size_t before = size_;
   fire(due_, wakes);
   for (;;) {
     const std::uint64_t bound = next_locked();
@@ -138,6 +139,7 @@ void Timeline::advance(Instant now, WakeList& wakes) noexcept {
   // Everything left lies later than `until`, and moving elapsed_ within its bucket keeps all levels
   // right.
   if (until > elapsed_) elapsed_ = until;
+  if (const std::size_t fired = before - size_; fired > 0) crowded_ = fired >= a_crowd;
 }
 
 }  // namespace weft

@@ -45,6 +45,22 @@ std::vector<int> fired_by(Timeline& line, std::vector<int>& log, Instant now) {
   return log;
 }
 
+/// Only what fired counts, not that it was looked at.
+TEST(Timeline, F14_KnowsWhenTimersComeInCrowds) {
+  std::vector<int> log;
+  Timeline line(at(0));
+  std::deque<TestTimer> timers;
+  for (int i = 0; i < 5; ++i) arm(line, timers.emplace_back(log, i), at(1'000'000 + i));
+  arm(line, timers.emplace_back(log, 5), at(9'000'000));
+  EXPECT_FALSE(line.crowded());
+  fired_by(line, log, at(2'000'000));
+  EXPECT_TRUE(line.crowded());
+  fired_by(line, log, at(8'999'000));
+  EXPECT_TRUE(line.crowded()) << "nothing fired";
+  fired_by(line, log, at(9'000'000));
+  EXPECT_FALSE(line.crowded());
+}
+
 TEST(Timeline, FiresInOrderOfDeadlinesAndFifoAmongEquals) {
   std::vector<int> log;
   Timeline line(at(0));

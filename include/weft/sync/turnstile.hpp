@@ -93,11 +93,19 @@ class Turnstile {
     std::lock_guard guard(lock_);
     return f();
   }
-  /// Passes without waiting, or does not.
+  /// Passes without waiting, or does not. Where one may overtake, any number of times: whoever does
+  /// not wait cannot stand in line.
   template <class Request>
   [[nodiscard]] bool try_pass(Request& request) {
     detail::point(id_, Access::write, "try");
-    return pass_now(request);
+    if constexpr (Self::overtaking) {
+      std::lock_guard guard(lock_);
+      if (!self().may_pass(request)) return false;
+      self().let_pass(request);
+      return true;
+    } else {
+      return pass_now(request);
+    }
   }
 
  private:
@@ -128,8 +136,10 @@ class Turnstile {
   template <class Request, class Wakes>
   void pass(Request& request, Wakes& wakes) {
     self().let_pass(request);
-    if (Self::overtaking && told_) [[unlikely]]
-      ++overtaken_;
+    if constexpr (Self::overtaking) {
+      if (told_ && !request.told) [[unlikely]]
+        ++overtaken_;
+    }
     if constexpr (Self::chained) serve(wakes);
   }
   template <class Request, class Wakes>

@@ -14,6 +14,7 @@
 /// only claims.
 #pragma once
 
+#include <weft/base/atomic.hpp>
 #include <weft/base/spinlock.hpp>
 #include <weft/wait/timer.hpp>
 
@@ -47,12 +48,15 @@ class Timeline {
   [[nodiscard]] Instant sleep() noexcept;
   void awake() noexcept;
   [[nodiscard]] std::size_t size() const noexcept;
+  /// Did several fire, when last one did?
+  [[nodiscard]] bool crowded() const noexcept { return crowded_; }
 
  private:
   static constexpr unsigned digit_bits = 6;
   static constexpr unsigned buckets = 1U << digit_bits;
   static constexpr unsigned levels = 11;  // 66 bits: all of an Instant
   static constexpr std::uint16_t due_bucket = levels * buckets;
+  static constexpr std::size_t a_crowd = 4;
 
   void place(TimerNode& timer) noexcept;
   void remove(TimerNode& timer) noexcept;
@@ -68,6 +72,7 @@ class Timeline {
   std::array<std::uint64_t, levels> occupied_{};  // one bit per bucket
   std::array<List<TimerNode>, levels * buckets> wheel_;
   List<TimerNode> due_;  // armed with a deadline that had passed
+  Relaxed<bool> crowded_ = false;
 };
 
 }  // namespace weft
