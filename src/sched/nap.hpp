@@ -2,7 +2,7 @@
 //
 // Those that come thick and fast are met together, a little late: being woken for each of them
 // takes more than all they have to do. (Of 100,000 sleeps in a second: 680 ms of a processor,
-// instead of 130.) One that comes alone, or with two others, is met as exactly as the machine can.
+// instead of 150.) One that comes alone, or with two others, is met as exactly as the machine can.
 #pragma once
 
 #include <weft/io/kernel.hpp>
