@@ -53,13 +53,13 @@ aarch64: ## cross-compile for aarch64 and run the tests under qemu-user
 	@$(STEP) "build aarch64" $(BUILD) aarch64
 	@WEFT_TEST_SCALE=$${WEFT_TEST_SCALE:-small} $(STEP) "test aarch64" $(TEST) aarch64
 
-soak: ## hours: all at large scale, then each sanitizer MINUTES (30) long; stalls; aarch64
+soak: ## hours: all at large scale, each sanitizer for MINUTES (30) at least; stalls; aarch64
 	@$(SETUP) --soak
 	@WEFT_TEST_SCALE=large $(MAKE) test-quick
 	@$(STEP) "build asan" $(BUILD) asan
-	@$(STEP) "soak asan" scripts/soak asan $(MINUTES)
+	@WEFT_TEST_SCALE=large $(STEP) "soak asan" scripts/soak asan $(MINUTES)
 	@$(STEP) "build tsan" $(BUILD) tsan
-	@$(STEP) "soak tsan" scripts/soak tsan $(MINUTES)
+	@WEFT_TEST_SCALE=large $(STEP) "soak tsan" scripts/soak tsan $(MINUTES)
 	@$(MAKE) stalls
 	@WEFT_TEST_SCALE=small $(MAKE) aarch64
 

@@ -15,9 +15,10 @@ namespace weft {
 /// Until when to wait, if no timer fires before `next`.
 inline Instant nap_until(Instant next, const Timeline& timeline, Kernel& kernel) noexcept {
   constexpr Duration at_least = std::chrono::microseconds(200);
-  const bool virtual_time = kernel.patience() == Duration::zero();
-  if (!timeline.crowded() || virtual_time) return next;
-  return std::max(next, kernel.now() + at_least);
+  if (!timeline.crowded()) return next;
+  if (kernel.patience() == Duration::zero()) return next;  // virtual time
+  const Instant now = kernel.now();
+  return next <= now ? next : std::max(next, now + at_least);
 }
 
 }  // namespace weft

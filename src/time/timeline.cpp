@@ -140,9 +140,12 @@ void Timeline::advance(Instant now, WakeList& wakes) noexcept {
   // Everything left lies later than `until`, and moving elapsed_ within its bucket keeps all levels
   // right.
   if (until > elapsed_) elapsed_ = until;
-  // A few of them do not end a crowd if they have come in no time.
-  constexpr std::uint64_t sparse = 20'000;  // ns between two
-  if (const std::size_t fired = before - size_; fired > 0) {
+  constexpr std::size_t a_crowd = 4;
+  // Fewer do not end a crowd if they have come in no time; silence does.
+  constexpr std::uint64_t sparse = 20'000;    // ns between two
+  constexpr std::uint64_t silence = 200'000;  // ns
+  const std::size_t fired = before - size_;
+  if (fired > 0 || passed > silence) {
     crowded_ = fired >= a_crowd || (crowded_ && fired * sparse >= passed);
   }
 }

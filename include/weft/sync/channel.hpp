@@ -78,8 +78,6 @@ namespace detail {
 class Line {
  public:
   [[nodiscard]] bool anybody() const noexcept { return anybody_; }
-  [[nodiscard]] Arm* front() const noexcept { return arms_.front(); }
-  [[nodiscard]] Arm* next(const Arm& arm) const noexcept { return arms_.next(arm); }
   void push_back(Arm& arm) noexcept {
     arms_.push_back(arm);
     anybody_ = true;
@@ -92,8 +90,8 @@ class Line {
   /// one channel, but not to itself. Passing over claimed peers before we burn our own claim is
   /// what keeps three selects on the two ends of one channel from retrying for ever.
   [[nodiscard]] Arm* first_other(const Wait* self) const noexcept {
-    Arm* arm = front();
-    while (arm != nullptr && (arm->wait == self || arm->claimed())) arm = next(*arm);
+    Arm* arm = arms_.front();
+    while (arm != nullptr && (arm->wait == self || arm->claimed())) arm = arms_.next(*arm);
     return arm;
   }
   /// Claims the first that can still be claimed; those that cannot have lost interest.

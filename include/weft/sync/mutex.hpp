@@ -11,10 +11,10 @@
 ///
 /// The lock may be held across waits, and be released on another thread than it was taken on: it
 /// belongs to the Guard. Those who wait are woken in the order in which they came. Whoever runs may
-/// be faster, a limited number of times, so that a lock that many want stays in the cache it is in;
-/// and a waiter that was woken and found it taken gets it next, whoever else wants it. A waiter
-/// that has got it cannot be cancelled any more. Two that are taken in different orders:
-/// sync/lock_watch finds them.
+/// be faster, a limited number of times (try_lock: any), so that a lock that many want stays in the
+/// cache it is in; and a waiter that was woken and found it taken gets it next, whoever else wants
+/// it. A waiter that has got it cannot be cancelled any more. Two that are taken in different
+/// orders: sync/lock_watch finds them.
 ///
 /// A wait on a condition gives the lock up and takes it again before it returns, also when it ends
 /// by a cancellation. As an operation, for select and timeout, it does only the first half:

@@ -29,9 +29,9 @@
 /// change of tasks, often to another core, each time. With `static constexpr bool overtaking =
 /// true` the first in line is only told that it may pass. When it comes somebody may have been
 /// faster; then it stands in front of all others, and next time it is handed what it waits for.
-/// Only so many may be faster while one is on its way: after that all newcomers stand in line.
-/// Invariant: if the first in line may pass, somebody has been told and is on its way
-/// (test/model/overtaking.pml).
+/// Only so many may be faster while one is on its way: after that all newcomers stand in line
+/// (but for `try_pass`, which cannot). Invariant: if the first in line may pass, somebody has been
+/// told and is on its way (test/model/overtaking.pml).
 ///
 /// What has been passed to a waiter is its own: it is passed only to one that has been claimed, so
 /// that its cancellation comes too late, and a waiter that gave up has got nothing. When one gives

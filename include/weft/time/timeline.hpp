@@ -48,7 +48,7 @@ class Timeline {
   [[nodiscard]] Instant sleep() noexcept;
   void awake() noexcept;
   [[nodiscard]] std::size_t size() const noexcept;
-  /// Did several fire, when last one did?
+  /// Do they fire several at a time?
   [[nodiscard]] bool crowded() const noexcept { return crowded_; }
 
  private:
@@ -56,7 +56,6 @@ class Timeline {
   static constexpr unsigned buckets = 1U << digit_bits;
   static constexpr unsigned levels = 11;  // 66 bits: all of an Instant
   static constexpr std::uint16_t due_bucket = levels * buckets;
-  static constexpr std::size_t a_crowd = 4;
 
   void place(TimerNode& timer) noexcept;
   void remove(TimerNode& timer) noexcept;

@@ -11,6 +11,8 @@
 
 #include <weft/wait/op.hpp>
 
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <tuple>
 #include <variant>
