@@ -244,7 +244,7 @@ double sleepers(Pool& pool) {
   return pool.run([] {
     std::vector<double> late(count);
     Scope scope;
-    const Instant begin = now() + std::chrono::milliseconds(300);
+    const Instant begin = now() + std::chrono::seconds(1);  // all sleep by then
     for (int i = 0; i < count; ++i) {
       scope.spawn([&, i] {
         const Instant until = begin + std::chrono::microseconds(10) * i;

@@ -22,6 +22,10 @@ constexpr std::size_t max_chunks = 255;  // so that no slot has the number `none
 constexpr unsigned chunk_shift = 24;
 constexpr std::uint32_t index_mask = (std::uint32_t{1} << chunk_shift) - 1;
 constexpr std::size_t max_kept_bytes = std::size_t{256} << 20;
+/// Stacks that lose their pages with one call. More gain nothing, and keep a worker busy for longer
+/// than 0.1 ms.
+constexpr std::uint32_t most_at_once = 64;
+static_assert(most_at_once <= most_ranges);
 /// Mappings that guards leave to the rest of the program: a process that cannot map anything cannot
 /// even start a thread to report its trouble.
 constexpr std::size_t spare_mappings = 1024;
@@ -68,6 +72,14 @@ void check_size(std::size_t size) {
                               "; write a size from 16k to 1g, such as 65536, 64k or 1m");
 }
 
+void drop_all_pages(std::span<const Stack> stacks) noexcept {
+  std::array<std::span<std::byte>, most_at_once> memory;
+  const auto end = std::ranges::transform(stacks, memory.begin(), [](const Stack& stack) {
+                     return std::span(stack.bottom(), stack.size());
+                   }).out;
+  drop_pages({memory.begin(), end});
+}
+
 struct GuardChoice {
   Guard guard;
   bool may_fall_back;
@@ -107,7 +119,7 @@ GuardChoice choose_guard(Guard wish) {
 
 }  // namespace
 
-enum class SlotState : std::uint8_t { fresh, in_use, hot, trimming, cold };
+enum class SlotState : std::uint8_t { fresh, in_use, hot, cold };
 
 /// Outside the stacks, in the chunk's first pages, and only touched for slots once used.
 struct StackPool::Slot {
@@ -164,8 +176,9 @@ StackPool::StackPool(StackOptions options)
   may_fall_back_ = choice.may_fall_back;
   guard_reason_ = std::move(choice.reason);
   for (unsigned i = 0; i < class_count; ++i) {
-    classes_[i].keep =
-        static_cast<std::uint32_t>(std::min(options.keep, max_kept_bytes / class_size(i)));
+    const std::size_t keep = std::min(options.keep, max_kept_bytes / class_size(i));
+    classes_[i].keep = static_cast<std::uint32_t>(keep);
+    classes_[i].at_once = std::clamp(classes_[i].keep / 16, 1U, most_at_once);
   }
   chunks_.reserve(max_chunks);
 }
@@ -200,13 +213,9 @@ Stack StackPool::take(std::size_t size) {
       std::lock_guard hold(lock_);
       const std::uint32_t number = next_free(sizes);
       if (number != none) {
-        stack = stack_of(number);
-        Slot& slot = slot_of(number);
-        guarded = slot.guarded;
-        slot.state = SlotState::in_use;
+        stack = take_out(number);
+        guarded = slot_of(number).guarded;
         ++in_use_;
-        asan_open(stack.top(), slot.asan_closed);
-        slot.asan_closed = 0;
       }
     }
     if (stack.empty()) {
@@ -221,6 +230,8 @@ Stack StackPool::take(std::size_t size) {
 void StackPool::give(Stack stack) noexcept {
   if (stack.empty()) return;
   const std::uint32_t closed = asan_close(stack.bottom(), stack.top());
+  std::array<Stack, most_at_once> surplus;
+  std::size_t count = 0;
   {
     std::lock_guard hold(lock_);
     WEFT_CHECK(stack.slot_ >> chunk_shift < chunks_.size() && stack_of(stack.slot_) == stack,
@@ -228,18 +239,18 @@ void StackPool::give(Stack stack) noexcept {
     Slot& slot = slot_of(stack.slot_);
     WEFT_CHECK(slot.state == SlotState::in_use, "stack given back twice");
     --in_use_;
+    slot.state = SlotState::hot;
+    slot.asan_closed = closed;
     SizeClass& sizes = classes_[class_index(stack.size())];
-    if (sizes.hot.count < sizes.keep) {
-      slot.state = SlotState::hot;
-      slot.asan_closed = closed;
-      push(sizes.hot, stack.slot_);
-      return;
+    push(sizes.hot, stack.slot_);
+    if (sizes.hot.count <= sizes.keep) return;
+    while (count < sizes.at_once) {
+      // Ours alone until put_away: no system call under the lock.
+      surplus[count++] = take_out(pop(sizes.hot));
     }
-    slot.state = SlotState::trimming;  // ours alone until put_away: no system call under the lock
   }
-  asan_open(stack.top(), closed);
-  drop_pages(stack.bottom(), stack.size());
-  put_away(stack);
+  drop_all_pages({surplus.data(), count});
+  put_away({surplus.data(), count});
 }
 
 std::size_t StackPool::high_water(const Stack& stack) const noexcept {
@@ -250,7 +261,7 @@ std::size_t StackPool::high_water(const Stack& stack) const noexcept {
 }
 
 void StackPool::clean(const Stack& stack) noexcept {
-  drop_pages(stack.bottom(), stack.size());
+  drop_all_pages({&stack, 1});
 }
 
 StackStats StackPool::stats() const {
@@ -304,10 +315,22 @@ std::uint32_t StackPool::next_free(SizeClass& sizes) noexcept {
   return number;
 }
 
-void StackPool::put_away(const Stack& stack) noexcept {
+/// It is in no list any more.
+Stack StackPool::take_out(std::uint32_t number) noexcept {
+  const Stack stack = stack_of(number);
+  Slot& slot = slot_of(number);
+  slot.state = SlotState::in_use;
+  asan_open(stack.top(), slot.asan_closed);
+  slot.asan_closed = 0;
+  return stack;
+}
+
+void StackPool::put_away(std::span<const Stack> stacks) noexcept {
   std::lock_guard hold(lock_);
-  slot_of(stack.slot_).state = SlotState::cold;
-  push(classes_[class_index(stack.size())].cold, stack.slot_);
+  for (const Stack& stack : stacks) {
+    slot_of(stack.slot_).state = SlotState::cold;
+    push(classes_[class_index(stack.size())].cold, stack.slot_);
+  }
 }
 
 void StackPool::grow(SizeClass& sizes, std::size_t stack_size) {
@@ -366,7 +389,7 @@ void StackPool::install_guard(const Stack& stack) {
     if (error == 0) return;
     --in_use_;
   }
-  put_away(stack);
+  put_away({&stack, 1});
   throw_no_guard(stack, guard, error);
 }
 
