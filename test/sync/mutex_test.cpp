@@ -86,7 +86,7 @@ ONE_AFTER_ANOTHER(Mutex, C17_WhoeverWaitsGetsItsTurn) {
 ONE_AFTER_ANOTHER(Mutex, C17_AnOperationCanBeUsedAgain) {
   Mutex mutex;
   Event again(Event::Reset::by_one);
-  int entered = 0;
+  std::atomic<int> entered = 0;
   Scope scope;
   here.spawn(scope, [&]() -> Coro<> {
     auto op = mutex.lock_op();

@@ -19,6 +19,12 @@ expect live.txt \
   '^== go on' '^done$' 'exited normally'
 expect_not live.txt 'corrupt|Backtrace stopped|Python Exception|Traceback'
 
+# A pool counts its tasks in another way.
+run_gdb pool.txt -ex 'break everybody_is_parked' -ex run -ex 'weft tasks' -ex kill \
+  --args "$(program parked)" pool
+expect pool.txt '^pool.*: 7 task\(s\)' ' deep-fiber .* in innermost_call' ' not-yet-run '
+expect_not pool.txt 'Python Exception|Traceback|no member'
+
 # Many tasks, and a limit.
 run_gdb many.txt -ex 'break everybody_is_parked' -ex run -ex 'weft tasks -flat -n 1200' \
   --args "$(program parked)" stop 1000

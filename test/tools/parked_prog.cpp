@@ -5,6 +5,7 @@
 ///     testprog_parked idle     prints "ready" and waits for signals (SIGQUIT: dump)
 ///     testprog_parked busy     computes for a while, then ends normally
 ///     testprog_parked many N   as `stop`, with N more fibers and N more coroutines
+///     testprog_parked pool     as `stop`, on a pool
 ///
 /// The functions do something after each call, so that none of them ends in a jump and all of them
 /// are seen on the stack.
@@ -140,7 +141,12 @@ int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "stop";
   const int many = argc > 2 ? std::atoi(argv[2]) : 0;
   weft::dump_on_signal(SIGQUIT);
-  weft::Loop loop;
-  loop.run([&] { run_all(mode, many); });
+  if (mode == "pool") {
+    weft::Pool pool({.workers = 1});
+    pool.run([&] { run_all(mode, many); });
+  } else {
+    weft::Loop loop;
+    loop.run([&] { run_all(mode, many); });
+  }
   std::puts("done");
 }

@@ -224,11 +224,11 @@ def pool_live(pool):
     """A pool counts by worker what was spawned and what has ended."""
     worker = gdb.lookup_type("weft::PoolWorker").pointer()
     workers = pool["workers_"]["_M_impl"]
-    live = int(pool["admitted_"]["_M_i"])
+    live = int(pool["admitted_"]["word_"]["_M_i"])
     for place in range(int(workers["_M_start"]), int(workers["_M_finish"]), 8):
         counters = gdb.Value(read_word(place)).cast(worker)
-        live += int(counters["spawned"]["value_"]["_M_i"])
-        live -= int(counters["ended"]["value_"]["_M_i"])
+        live += int(counters["spawned"]["value_"]["word_"]["_M_i"])
+        live -= int(counters["ended"]["value_"]["word_"]["_M_i"])
     return live
 
 

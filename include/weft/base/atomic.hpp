@@ -1,5 +1,11 @@
 /// Atomic<T>: std::atomic<T>, for the words that protocols between threads rest on.
 ///
+/// As long as the process has only one thread, a change of such a word is a load and a store: what
+/// takes a processor 20 cycles to do atomically takes it one, and a task's life is made of a dozen
+/// of these. The C library knows (it is how it spares malloc its locks), and notes the second
+/// thread before that runs; so everything done before is visible to it. From then on, for good,
+/// all is atomic. (Hence no Atomic may be changed by signal handlers: these use std::atomic.)
+///
 /// In a build with WEFT_STALLS (cmake -DWEFT_STALLS=ON, `make stalls`) every operation on them may
 /// stall the thread first, at random: gaps of a few instructions, which a test would hit once in a
 /// year, become wide enough to fall into. For tests only; the library and its users must agree on
@@ -8,65 +14,126 @@
 
 #include <atomic>
 
+#if !__has_include(<sys/single_threaded.h>) || defined(WEFT_STALLS) || defined(__SANITIZE_THREAD__)
+#define WEFT_NEVER_ALONE 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define WEFT_NEVER_ALONE 1
+#endif
+#endif
+
+#if !defined(WEFT_NEVER_ALONE)
+#include <sys/single_threaded.h>
+#endif
+
 namespace weft {
 
 #if defined(WEFT_STALLS)
-
 /// Most of the time nothing; else a pause, or the processor is given away.
 void stall() noexcept;
+#else
+inline void stall() noexcept {}
+#endif
+
+/// Is this the only thread of the process? (ThreadSanitizer is told no: it wants to see what orders
+/// what.)
+[[nodiscard]] inline bool only_thread() noexcept {
+#if defined(WEFT_NEVER_ALONE)
+  return false;
+#else
+  return __libc_single_threaded != 0;
+#endif
+}
 
 template <class T>
-class Atomic : private std::atomic<T> {
-  using Base = std::atomic<T>;
+class Atomic {
   using Order = std::memory_order;
   static constexpr Order strongest = std::memory_order_seq_cst;
 
  public:
   constexpr Atomic() noexcept = default;
-  constexpr Atomic(T value) noexcept : Base(value) {}  // NOLINT: as std::atomic
+  constexpr Atomic(T value) noexcept : word_(value) {}  // NOLINT: as std::atomic
+  Atomic(const Atomic&) = delete;
+  Atomic& operator=(const Atomic&) = delete;
 
-  T load(Order order = strongest) const noexcept { return stalled().load(order); }
-  void store(T value, Order order = strongest) noexcept { stalled().store(value, order); }
-  T exchange(T value, Order order = strongest) noexcept { return stalled().exchange(value, order); }
+  T load(Order order = strongest) const noexcept {
+    stall();
+    return word_.load(order);
+  }
+  void store(T value, Order order = strongest) noexcept {
+    stall();
+    if (order == strongest && only_thread()) {
+      set_alone(value, value);
+    } else {
+      word_.store(value, order);
+    }
+  }
+  T exchange(T value, Order order = strongest) noexcept {
+    stall();
+    if (!only_thread()) return word_.exchange(value, order);
+    const T before = alone();
+    return set_alone(before, value);
+  }
   template <class... Orders>
   bool compare_exchange_weak(T& expected, T value, Orders... orders) noexcept {
-    return stalled().compare_exchange_weak(expected, value, orders...);
+    stall();
+    return only_thread() ? replace_alone(expected, value)
+                         : word_.compare_exchange_weak(expected, value, orders...);
   }
   template <class... Orders>
   bool compare_exchange_strong(T& expected, T value, Orders... orders) noexcept {
-    return stalled().compare_exchange_strong(expected, value, orders...);
+    stall();
+    return only_thread() ? replace_alone(expected, value)
+                         : word_.compare_exchange_strong(expected, value, orders...);
   }
   T fetch_add(T value, Order order = strongest) noexcept {
-    return stalled().fetch_add(value, order);
+    stall();
+    if (!only_thread()) return word_.fetch_add(value, order);
+    const T before = alone();
+    return set_alone(before, static_cast<T>(before + value));
   }
   T fetch_sub(T value, Order order = strongest) noexcept {
-    return stalled().fetch_sub(value, order);
+    stall();
+    if (!only_thread()) return word_.fetch_sub(value, order);
+    const T before = alone();
+    return set_alone(before, static_cast<T>(before - value));
   }
-  T fetch_or(T value, Order order = strongest) noexcept { return stalled().fetch_or(value, order); }
+  T fetch_or(T value, Order order = strongest) noexcept {
+    stall();
+    if (!only_thread()) return word_.fetch_or(value, order);
+    const T before = alone();
+    return set_alone(before, static_cast<T>(before | value));
+  }
   T fetch_and(T value, Order order = strongest) noexcept {
-    return stalled().fetch_and(value, order);
+    stall();
+    if (!only_thread()) return word_.fetch_and(value, order);
+    const T before = alone();
+    return set_alone(before, static_cast<T>(before & value));
   }
-  void wait(T old) const noexcept { stalled().wait(old); }
-  void notify_one() noexcept { stalled().notify_one(); }
-  void notify_all() noexcept { stalled().notify_all(); }
+  void wait(T old) const noexcept {
+    stall();
+    word_.wait(old);
+  }
+  void notify_one() noexcept { word_.notify_one(); }
+  void notify_all() noexcept { word_.notify_all(); }
 
  private:
-  Base& stalled() noexcept {
-    stall();
-    return *this;
+  // relaxed, both: there is nobody else.
+  [[nodiscard]] T alone() const noexcept { return word_.load(std::memory_order_relaxed); }
+  T set_alone(T before, T value) noexcept {
+    word_.store(value, std::memory_order_relaxed);
+    return before;
   }
-  const Base& stalled() const noexcept {
-    stall();
-    return *this;
+  bool replace_alone(T& expected, T value) noexcept {
+    const T before = alone();
+    const bool same = before == expected;
+    if (same) set_alone(before, value);
+    expected = before;
+    return same;
   }
+
+  std::atomic<T> word_{};
 };
-
-#else
-
-template <class T>
-using Atomic = std::atomic<T>;
-
-#endif
 
 /// A plain variable that others may glimpse: its writers take turns (under a lock, say), and
 /// whoever reads it out of turn gets a hint.

@@ -69,7 +69,7 @@ class Job : public ListNode<> {
 
  private:
   const ObjectId id_ = new_object_id();
-  std::atomic<std::uint32_t> refs_{1};
+  Atomic<std::uint32_t> refs_{1};
   std::atomic<bool> done_{false};
   Spinlock lock_;
   bool started_ = false;   // the op's

@@ -152,13 +152,13 @@ class Io : public ListNode<Io> {
     return last_tid_.fetch_add(n, std::memory_order_relaxed) + 1;  // relaxed: see next_tid()
   }
 
-  std::atomic<std::size_t> live_{0};
+  Atomic<std::size_t> live_{0};
 
  private:
   const std::uint16_t number_;
   IoOptions options_;
   Observer* observer_ = detail::default_observer.load();
-  std::atomic<std::uint64_t> last_tid_{0};
+  Atomic<std::uint64_t> last_tid_{0};
   Atomic<std::uint32_t> visitors_{0};
   stack::StackPool stacks_;
   Scope root_;

@@ -18,7 +18,7 @@
 namespace weft {
 
 struct LocalBinding {
-  std::atomic<std::uint32_t> refs{1};
+  Atomic<std::uint32_t> refs{1};
   const void* key;
   std::shared_ptr<void> value;
   LocalBinding* next;  // counted

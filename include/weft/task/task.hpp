@@ -241,7 +241,7 @@ class Task : public Wait, public CancelNode {
   Atomic<bool> done_{false};
 
  protected:
-  std::atomic<bool> taken_{false};  // the value, by a joiner: there is room for it here
+  Atomic<bool> taken_{false};  // the value, by a joiner: there is room for it here
 
  private:
   Atomic<std::uint32_t> refs_{1};
