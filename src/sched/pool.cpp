@@ -237,7 +237,6 @@ void Pool::work(PoolWorker& worker) {
     worker.empty_inbox();
     // After bounded local work, somebody from outside.
     if (Task* task = injector_.pop()) worker.put_first(*task);
-    if (worker.idler.searching && worker.has_tasks()) stop_searching(worker);
     if (worker.run_tasks()) {
       // It has more than it gets done.
       if (worker.anything_to_steal() || ranks_.highest() != RankedQueue::none) idlers_.wake_one();

@@ -165,6 +165,9 @@ bool PoolWorker::run_tasks() {
     Task* task = ready_.pop();
     if (task == nullptr) task = take();
     if (task == nullptr) break;
+    // Wherever the task came from: who still counted as searching while it runs would keep
+    // everybody else asleep.
+    if (idler.searching) pool_.stop_searching(*this);
     --budget_;
     any = true;
     run(*task);

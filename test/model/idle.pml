@@ -357,6 +357,9 @@ inline run_task() {
 proctype Worker(byte me) {
   byte task = NONE, more = NONE, who, i, until = NEVER;
   bool seen, last, ring;
+#ifdef BROKEN_SEARCHES_WHILE_IT_RUNS
+  bool found;
+#endif
 
   do
   :: d_step {
@@ -383,14 +386,25 @@ proctype Worker(byte me) {
        fi;
        assert(searching <= LIMIT)
      };
+#ifdef BROKEN_SEARCHES_WHILE_IT_RUNS
+     if
+     :: task == NONE && hunting[me] -> search(); found = (task != NONE)
+     :: else -> found = false
+     fi;
+     if
+     :: found -> stop_searching()
+     :: else
+     fi;
+#else
      if
      :: task == NONE && hunting[me] -> search()
      :: else
      fi;
      if
-     :: task != NONE && hunting[me] -> stop_searching()
+     :: task != NONE && hunting[me] -> stop_searching()  /* wherever it comes from */
      :: else
      fi;
+#endif
      if
      :: task != NONE -> run_task()
      :: else -> sleep()

@@ -3,6 +3,7 @@
 
 #include "support/everywhere.hpp"
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <thread>
@@ -164,9 +165,12 @@ TEST(Priority, T23_NothingIsLostAmongManyWorkers) {
   }
 }
 
-// One worker computes; the other, asleep, is woken for what has yielded there.
+// One worker computes; the other, asleep, is woken for what has yielded there. Again and again, as
+// the first may have been woken itself, and must not count as searching while it computes.
 TEST(Priority, T23_WhatYieldedIsNotLeftBehind) {
-  for (const std::uint8_t priority : {priority::background, priority::normal, priority::urgent}) {
+  const auto rounds = scaled(20, 50, 1'000);
+  for (std::size_t round = 0; round < 3 * rounds; ++round) {
+    constexpr std::array priorities{priority::background, priority::normal, priority::urgent};
     Pool pool({.workers = 2});
     std::atomic<bool> back{false};
     pool.run([&] {
@@ -180,7 +184,7 @@ TEST(Priority, T23_WhatYieldedIsNotLeftBehind) {
             yield();
             back = true;
           },
-          {.priority = priority});
+          {.priority = priorities[round % priorities.size()]});
       scope.join();
     });
     EXPECT_TRUE(back);
