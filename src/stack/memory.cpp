@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #if defined(WEFT_ASAN)
@@ -45,7 +44,7 @@ int probe_guard_install() noexcept {
   return error;
 }
 
-void drop_one(std::byte* start, std::size_t size) noexcept {
+void drop_one(void* start, std::size_t size) noexcept {
   // Mapped anew, it has no history: whoever was on it before has nothing to do with who is next.
   if (races_matter()) {
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
@@ -58,16 +57,12 @@ void drop_one(std::byte* start, std::size_t size) noexcept {
 /// With one call, and one interrupt to the other processors (Linux 6.16). False: it cannot (an
 /// older kernel, locked memory), and what it has done does no harm. By pidfd_self, which older
 /// kernels do not know: a descriptor of the process would, after a fork, drop the parent's pages.
-bool drop_together(std::span<const std::span<std::byte>> ranges) noexcept {
+bool drop_together(std::span<const iovec> ranges) noexcept {
   if (under_valgrind()) return false;  // which does not know the call and says so
-  std::array<iovec, most_ranges> vector;
   std::size_t bytes = 0;
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    vector[i] = {ranges[i].data(), ranges[i].size()};
-    bytes += ranges[i].size();
-  }
+  for (const iovec& range : ranges) bytes += range.iov_len;
   const long done =
-      syscall(SYS_process_madvise, pidfd_self, vector.data(), ranges.size(), MADV_DONTNEED, 0);
+      syscall(SYS_process_madvise, pidfd_self, ranges.data(), ranges.size(), MADV_DONTNEED, 0);
   return done >= 0 && static_cast<std::size_t>(done) == bytes;
 }
 
@@ -104,9 +99,9 @@ void unreserve(std::byte* start, std::size_t size) noexcept {
   munmap(start, size);
 }
 
-void drop_pages(std::span<const std::span<std::byte>> ranges) noexcept {
+void drop_pages(std::span<const iovec> ranges) noexcept {
   if (ranges.size() > 1 && !races_matter() && drop_together(ranges)) return;
-  for (const std::span<std::byte>& range : ranges) drop_one(range.data(), range.size());
+  for (const iovec& range : ranges) drop_one(range.iov_base, range.iov_len);
 }
 
 std::byte* lowest_resident(std::byte* start, std::byte* end) noexcept {

@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 
+#include <sys/uio.h>
+
 namespace weft::stack {
 
 [[nodiscard]] std::size_t page_size() noexcept;
@@ -21,9 +23,8 @@ namespace weft::stack {
 [[nodiscard]] std::byte* reserve(std::size_t size) noexcept;
 void unreserve(std::byte* start, std::size_t size) noexcept;
 
-inline constexpr std::size_t most_ranges = 64;
-/// Returns the pages of these (at most `most_ranges`) to the kernel; they read as zero afterwards.
-void drop_pages(std::span<const std::span<std::byte>> ranges) noexcept;
+/// Returns the pages of these to the kernel; they read as zero afterwards.
+void drop_pages(std::span<const iovec> ranges) noexcept;
 /// The lowest address in [start, end) whose page has memory behind it; `end` if none has.
 [[nodiscard]] std::byte* lowest_resident(std::byte* start, std::byte* end) noexcept;
 /// The lowest nonzero byte in [start, end); `end` if there is none. Both page aligned.

@@ -25,7 +25,9 @@ constexpr std::size_t max_kept_bytes = std::size_t{256} << 20;
 /// Stacks that lose their pages with one call. More gain nothing, and keep a worker busy for longer
 /// than 0.1 ms.
 constexpr std::uint32_t most_at_once = 64;
-static_assert(most_at_once <= most_ranges);
+std::uint32_t surplus_of(std::uint32_t keep) noexcept {
+  return std::clamp(keep / 16, 1U, most_at_once);
+}
 /// Mappings that guards leave to the rest of the program: a process that cannot map anything cannot
 /// even start a thread to report its trouble.
 constexpr std::size_t spare_mappings = 1024;
@@ -73,9 +75,9 @@ void check_size(std::size_t size) {
 }
 
 void drop_all_pages(std::span<const Stack> stacks) noexcept {
-  std::array<std::span<std::byte>, most_at_once> memory;
+  std::array<iovec, most_at_once> memory;
   const auto end = std::ranges::transform(stacks, memory.begin(), [](const Stack& stack) {
-                     return std::span(stack.bottom(), stack.size());
+                     return iovec{stack.bottom(), stack.size()};
                    }).out;
   drop_pages({memory.begin(), end});
 }
@@ -119,7 +121,7 @@ GuardChoice choose_guard(Guard wish) {
 
 }  // namespace
 
-enum class SlotState : std::uint8_t { fresh, in_use, hot, cold };
+enum class SlotState : std::uint8_t { fresh, in_use, hot, trimming, cold };
 
 /// Outside the stacks, in the chunk's first pages, and only touched for slots once used.
 struct StackPool::Slot {
@@ -176,9 +178,8 @@ StackPool::StackPool(StackOptions options)
   may_fall_back_ = choice.may_fall_back;
   guard_reason_ = std::move(choice.reason);
   for (unsigned i = 0; i < class_count; ++i) {
-    const std::size_t keep = std::min(options.keep, max_kept_bytes / class_size(i));
-    classes_[i].keep = static_cast<std::uint32_t>(keep);
-    classes_[i].at_once = std::clamp(classes_[i].keep / 16, 1U, most_at_once);
+    classes_[i].keep =
+        static_cast<std::uint32_t>(std::min(options.keep, max_kept_bytes / class_size(i)));
   }
   chunks_.reserve(max_chunks);
 }
@@ -214,7 +215,9 @@ Stack StackPool::take(std::size_t size) {
       const std::uint32_t number = next_free(sizes);
       if (number != none) {
         stack = take_out(number);
-        guarded = slot_of(number).guarded;
+        Slot& slot = slot_of(number);
+        slot.state = SlotState::in_use;
+        guarded = slot.guarded;
         ++in_use_;
       }
     }
@@ -244,9 +247,10 @@ void StackPool::give(Stack stack) noexcept {
     SizeClass& sizes = classes_[class_index(stack.size())];
     push(sizes.hot, stack.slot_);
     if (sizes.hot.count <= sizes.keep) return;
-    while (count < sizes.at_once) {
-      // Ours alone until put_away: no system call under the lock.
-      surplus[count++] = take_out(pop(sizes.hot));
+    while (count < surplus_of(sizes.keep)) {
+      const std::uint32_t number = pop(sizes.hot);
+      surplus[count++] = take_out(number);
+      slot_of(number).state = SlotState::trimming;  // ours alone until put_away: no call under lock
     }
   }
   drop_all_pages({surplus.data(), count});
@@ -315,11 +319,10 @@ std::uint32_t StackPool::next_free(SizeClass& sizes) noexcept {
   return number;
 }
 
-/// It is in no list any more.
+/// It is in no list any more; what it is now, the caller says.
 Stack StackPool::take_out(std::uint32_t number) noexcept {
   const Stack stack = stack_of(number);
   Slot& slot = slot_of(number);
-  slot.state = SlotState::in_use;
   asan_open(stack.top(), slot.asan_closed);
   slot.asan_closed = 0;
   return stack;

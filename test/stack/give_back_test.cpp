@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstring>
-#include <span>
 #include <vector>
 
 #include <sys/mman.h>
@@ -51,7 +50,7 @@ TEST(StackPool, DropsLockedPagesToo) {
     GTEST_SKIP() << "no memory may be locked here (ulimit -l)";
   }
   std::memset(memory, 1, 3 * page);
-  drop_pages(std::array{std::span(memory, page), std::span(memory + page, page)});
+  drop_pages(std::array{iovec{memory, page}, iovec{memory + page, page}});
   EXPECT_EQ(memory[0], std::byte{0});
   EXPECT_EQ(memory[page], std::byte{0});
   EXPECT_EQ(memory[2 * page], std::byte{1});

@@ -12,17 +12,13 @@
 /// it, which the CMake target sees to.
 #pragma once
 
+#include <weft/base/sanitized.hpp>
+
 #include <atomic>
 
-#if !__has_include(<sys/single_threaded.h>) || defined(WEFT_STALLS) || defined(__SANITIZE_THREAD__)
+#if defined(WEFT_STALLS) || defined(WEFT_TSAN) || !__has_include(<sys/single_threaded.h>)
 #define WEFT_NEVER_ALONE 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define WEFT_NEVER_ALONE 1
-#endif
-#endif
-
-#if !defined(WEFT_NEVER_ALONE)
+#else
 #include <sys/single_threaded.h>
 #endif
 
@@ -63,7 +59,7 @@ class Atomic {
   void store(T value, Order order = strongest) noexcept {
     stall();
     if (order == strongest && only_thread()) {
-      set_alone(value, value);
+      word_.store(value, std::memory_order_relaxed);  // relaxed: there is nobody else
     } else {
       word_.store(value, order);
     }
@@ -71,8 +67,7 @@ class Atomic {
   T exchange(T value, Order order = strongest) noexcept {
     stall();
     if (!only_thread()) return word_.exchange(value, order);
-    const T before = alone();
-    return set_alone(before, value);
+    return change_alone([&](T) { return value; });
   }
   template <class... Orders>
   bool compare_exchange_weak(T& expected, T value, Orders... orders) noexcept {
@@ -89,45 +84,48 @@ class Atomic {
   T fetch_add(T value, Order order = strongest) noexcept {
     stall();
     if (!only_thread()) return word_.fetch_add(value, order);
-    const T before = alone();
-    return set_alone(before, static_cast<T>(before + value));
+    return change_alone([&](T before) { return static_cast<T>(before + value); });
   }
   T fetch_sub(T value, Order order = strongest) noexcept {
     stall();
     if (!only_thread()) return word_.fetch_sub(value, order);
-    const T before = alone();
-    return set_alone(before, static_cast<T>(before - value));
+    return change_alone([&](T before) { return static_cast<T>(before - value); });
   }
   T fetch_or(T value, Order order = strongest) noexcept {
     stall();
     if (!only_thread()) return word_.fetch_or(value, order);
-    const T before = alone();
-    return set_alone(before, static_cast<T>(before | value));
+    return change_alone([&](T before) { return static_cast<T>(before | value); });
   }
   T fetch_and(T value, Order order = strongest) noexcept {
     stall();
     if (!only_thread()) return word_.fetch_and(value, order);
-    const T before = alone();
-    return set_alone(before, static_cast<T>(before & value));
+    return change_alone([&](T before) { return static_cast<T>(before & value); });
   }
   void wait(T old) const noexcept {
     stall();
     word_.wait(old);
   }
-  void notify_one() noexcept { word_.notify_one(); }
-  void notify_all() noexcept { word_.notify_all(); }
+  void notify_one() noexcept {
+    stall();
+    word_.notify_one();
+  }
+  void notify_all() noexcept {
+    stall();
+    word_.notify_all();
+  }
 
  private:
-  // relaxed, both: there is nobody else.
-  [[nodiscard]] T alone() const noexcept { return word_.load(std::memory_order_relaxed); }
-  T set_alone(T before, T value) noexcept {
-    word_.store(value, std::memory_order_relaxed);
+  // relaxed, in both: there is nobody else.
+  template <class F>
+  T change_alone(F change) noexcept {
+    const T before = word_.load(std::memory_order_relaxed);
+    word_.store(change(before), std::memory_order_relaxed);
     return before;
   }
   bool replace_alone(T& expected, T value) noexcept {
-    const T before = alone();
+    const T before = word_.load(std::memory_order_relaxed);
     const bool same = before == expected;
-    if (same) set_alone(before, value);
+    if (same) word_.store(value, std::memory_order_relaxed);
     expected = before;
     return same;
   }

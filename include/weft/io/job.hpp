@@ -13,6 +13,7 @@
 /// Then, exactly once, complete().
 #pragma once
 
+#include <weft/base/atomic.hpp>
 #include <weft/base/list.hpp>
 #include <weft/base/spinlock.hpp>
 #include <weft/wait/perform.hpp>

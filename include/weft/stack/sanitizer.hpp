@@ -11,21 +11,11 @@
 /// being started, woken or joined, that is said (published, received).
 #pragma once
 
+#include <weft/base/sanitized.hpp>
+
 #include <atomic>
 #include <cstddef>
 #include <string_view>
-
-#if defined(__SANITIZE_ADDRESS__)
-#define WEFT_ASAN 1
-#elif defined(__SANITIZE_THREAD__)
-#define WEFT_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WEFT_ASAN 1
-#elif __has_feature(thread_sanitizer)
-#define WEFT_TSAN 1
-#endif
-#endif
 
 #if defined(WEFT_ASAN)
 #include <sanitizer/common_interface_defs.h>

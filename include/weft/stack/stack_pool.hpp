@@ -22,9 +22,10 @@
 /// sets of the TLB (with 1,000 stacks, 21 ns an access, not 7).
 ///
 /// Stacks are reused last in, first out, so that the next task finds warm caches. Only so many
-/// given-back stacks keep their pages (StackOptions::keep). When there is one too many, the pages
-/// of the newest 64 return to the kernel with one call: each such call interrupts all processors
-/// that run threads of this process, and one call for each stack took up to 13 us, now it is 1.
+/// given-back stacks keep their pages (StackOptions::keep). When there is one too many, those of
+/// the newest 64 (a sixteenth, if `keep` is small) return to the kernel with one call: a call
+/// interrupts all processors that run threads of this process, and one for each stack would take 13
+/// us, not 1.
 ///
 /// take, give and stats may be called by any thread. high_water and clean concern a stack that the
 /// caller has taken. The pool must outlive its stacks (checked).
@@ -172,7 +173,6 @@ class StackPool {
     std::uint32_t fresh_end = 0;
     std::uint32_t last_count = 0;  // slots of the newest chunk
     std::uint32_t keep = 0;
-    std::uint32_t at_once = 1;  // so many lose their pages when there is one too many
   };
 
   [[nodiscard]] Slot& slot_of(std::uint32_t number) const noexcept;
