@@ -4,9 +4,17 @@
 
 namespace weft {
 
+namespace {
+
+constexpr std::size_t line = 64;
+constexpr std::size_t colours = 16;
+
+}  // namespace
+
 Fiber* Fiber::create(stack::Stack stack) {
   auto* place = stack.top() - sizeof(Fiber);
-  place -= reinterpret_cast<std::uintptr_t>(place) % 64;
+  place -= reinterpret_cast<std::uintptr_t>(place) % line;
+  place -= stack.number() % colours * 2 * line;
   auto* fiber = ::new (place) Fiber(stack);
   stack::begin_strand(fiber->strand_.sanitizer, stack.bottom(), stack.size());
   return fiber;

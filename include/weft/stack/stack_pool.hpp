@@ -84,6 +84,8 @@ class Stack {
   /// One past the highest usable byte; page aligned.
   [[nodiscard]] std::byte* top() const noexcept { return bottom_ + size_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// Counted through a pool's stacks.
+  [[nodiscard]] std::uint32_t number() const noexcept { return slot_; }
   [[nodiscard]] std::byte* guard_bottom() const noexcept { return bottom_ - guard_size; }
 
   [[nodiscard]] bool contains(const void* address) const noexcept {
@@ -104,7 +106,7 @@ class Stack {
 
   std::byte* bottom_ = nullptr;
   std::uint32_t size_ = 0;
-  std::uint32_t slot_ = ~std::uint32_t{0};  // in the pool's numbering
+  std::uint32_t slot_ = ~std::uint32_t{0};
 };
 
 struct StackStats {

@@ -22,16 +22,17 @@
 
 #include <weft/base/atomic.hpp>
 #include <weft/base/rng.hpp>
+#include <weft/base/slots.hpp>
 #include <weft/base/spinlock.hpp>
 #include <weft/wait/perform.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <vector>
 
 namespace weft {
 
@@ -122,12 +123,15 @@ class Channel {
   explicit Channel(ChannelOptions options)
       : capacity_(options.capacity),
         overflow_(options.overflow),
-        ring_(capacity_ == unbounded ? 0 : capacity_) {
+        slots_(capacity_ == unbounded ? 0 : capacity_) {
     WEFT_CHECK(overflow_ == Overflow::block || capacity_ > 0,
                "a Channel that drops values must have room for one");
   }
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
+  ~Channel() {
+    while (count_ > 0) drop_first(count_);
+  }
 
   class RecvOp {
    public:
@@ -320,7 +324,8 @@ class Channel {
 
   bool take_locked(std::optional<T>& into, const Wait* self, WakeList& wakes) {
     if (const std::size_t count = count_; count > 0) {
-      into.emplace(pop(count));
+      into.emplace(std::move(slots_[0]));
+      drop_first(count);
       if (Arm* sender = senders_.claim_other(self)) {  // there is room again
         accept(*sender, wakes);
       }
@@ -365,7 +370,8 @@ class Channel {
     ++dropped_;
     ++over_;
     if (overflow_ == Overflow::drop_old) {
-      T oldest = pop(count_);
+      T oldest = std::move(slots_[0]);
+      drop_first(count_);
       push(std::move(value), count_);
       replace(value, std::move(oldest));
     } else if (overflow_ == Overflow::sample) {
@@ -374,8 +380,8 @@ class Channel {
       // A plain thread has no Io that chooses.
       const std::uint64_t at = current() != nullptr ? choose(n) : mix(sent_) % n;
       if (at >= capacity_) return;
-      T other = std::move(*slot(at));
-      replace(*slot(at), std::move(value));
+      T other = std::move(slots_[at]);
+      replace(slots_[at], std::move(value));
       replace(value, std::move(other));
     }
   }
@@ -387,31 +393,25 @@ class Channel {
 
   /// Of an unbounded channel; may throw.
   void make_room() {
-    if (capacity_ == unbounded && count_ == ring_.size()) [[unlikely]]
+    if (capacity_ == unbounded && count_ == slots_.size()) [[unlikely]]
       grow();
   }
   [[gnu::noinline]] void grow() {
-    std::vector<std::optional<T>> larger(ring_.empty() ? 16 : ring_.size() * 2);
-    for (std::size_t i = 0; i < count_; ++i) larger[i].emplace(std::move(*slot(i)));
-    ring_ = std::move(larger);
-    first_ = 0;
+    Slots<T> larger(std::max<std::size_t>(slots_.size() * 2, 16));
+    for (std::size_t i = 0; i < count_; ++i) {
+      larger.push(std::move(slots_[0]), i);
+      slots_.drop_first();
+    }
+    slots_ = std::move(larger);
   }
-  std::optional<T>& slot(std::size_t i) noexcept {
-    const std::size_t at = first_ + i;
-    return ring_[at < ring_.size() ? at : at - ring_.size()];
-  }
-  void push(T value, std::size_t count) noexcept {
-    slot(count).emplace(std::move(value));
+  void push(T&& value, std::size_t count) noexcept {
+    slots_.push(std::move(value), count);
     count_ = count + 1;
   }
-  T pop(std::size_t count) noexcept {
+  void drop_first(std::size_t count) noexcept {
     if (overflow_ == Overflow::sample) over_ = 0;
-    std::optional<T>& oldest = slot(0);
-    T value = std::move(*oldest);
-    oldest.reset();
-    first_ = first_ + 1 == ring_.size() ? 0 : first_ + 1;
+    slots_.drop_first();
     count_ = count - 1;
-    return value;
   }
 
   void withdraw(detail::Line& line, Arm& arm) noexcept {
@@ -431,10 +431,9 @@ class Channel {
   const Overflow overflow_;
   mutable Spinlock lock_;
   Relaxed<bool> closed_ = false;  // changed under lock_, like all below
-  std::size_t first_ = 0;
   Relaxed<std::size_t> count_ = 0;
   std::uint64_t sent_ = 0;
-  std::vector<std::optional<T>> ring_;
+  Slots<T> slots_;
   detail::Line receivers_;
   detail::Line senders_;
   std::uint64_t dropped_ = 0;
