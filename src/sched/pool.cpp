@@ -113,11 +113,16 @@ bool Pool::shutdown(Duration limit) {
 // numbers only grow, and who sees a task's end sees its beginning and that of all it spawned; so
 // they are equal only if there was a moment without tasks.
 std::size_t Pool::live() const noexcept {
-  std::uint64_t ended = 0;
-  for (std::size_t i = 0; i < worker_count(); ++i) ended += workers_[i]->ended.get();
+  const std::uint64_t ended = tasks_ended();
   std::uint64_t admitted = admitted_.load();
   for (std::size_t i = 0; i < worker_count(); ++i) admitted += workers_[i]->spawned.get();
   return static_cast<std::size_t>(admitted - ended);
+}
+
+std::uint64_t Pool::tasks_ended() const noexcept {
+  std::uint64_t ended = 0;
+  for (std::size_t i = 0; i < worker_count(); ++i) ended += workers_[i]->ended.get();
+  return ended;
 }
 
 void Pool::tell_if_quiet() noexcept {
@@ -398,9 +403,12 @@ void Pool::wait_without_deadline(PoolWorker& worker) {
   }
   if (!deadlock_.nobody_will_wake(*kernel_, on_deadlock_, own_threads())) return;
   // In this order: whoever spawns a task counts it, publishes it and leaves, and whoever runs it is
-  // awake; what it then waits for, a timer or a descriptor, is there before it sleeps.
+  // awake; what it then waits for, a timer or a descriptor, is there before it sleeps. And none has
+  // ended since we looked: it may have been the last, and run by one who sleeps again by now.
+  const std::uint64_t ended = tasks_ended();
   if (live() > 0 && !visited() && all_asleep() && worker.idler.asleep.load() != 0 &&
-      !work_anywhere() && timeline_.next().is_never() && !kernel_->expects()) {
+      !work_anywhere() && timeline_.next().is_never() && !kernel_->expects() &&
+      tasks_ended() == ended) {
     deadlock_.declare(*this);
   }
 }

@@ -132,6 +132,16 @@ TEST_P(PoolOf, C23_DestructionCancelsAndWaits) {
   EXPECT_EQ(cleaned, begun);  // those that had not begun never do
 }
 
+// While one worker asks itself whether this is a deadlock, another runs all there is and sleeps.
+TEST(Pool, C22_WorkThatIsOverAtOnceIsNoDeadlock) {
+  const std::size_t rounds = scaled(100, 1'000, 20'000);
+  for (std::size_t i = 0; i < rounds; ++i) {
+    Pool pool(virtual_pool(2));  // anew: its workers are just going to sleep
+    for (int k = 0; k < 3; ++k) pool.run([] {});
+    EXPECT_EQ(pool.live(), 0U);
+  }
+}
+
 TEST(Pool, C22_ADeadlockIsFound) {
   Pool pool({.workers = 2, .kernel = make_virtual_kernel(), .on_deadlock = OnDeadlock::fail});
   EXPECT_THROW(pool.run([] {

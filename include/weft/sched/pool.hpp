@@ -162,6 +162,7 @@ class Pool final : public Io {
   void poll(PoolWorker& worker);
   void wait_outside(PoolWorker& worker);
   void wait_without_deadline(PoolWorker& worker);
+  [[nodiscard]] std::uint64_t tasks_ended() const noexcept;
   [[nodiscard]] bool all_asleep() const noexcept;
   [[nodiscard]] bool work_anywhere() const noexcept;
   [[nodiscard]] bool work_waits() const noexcept;
