@@ -233,8 +233,7 @@ Stack StackPool::take(std::size_t size) {
 void StackPool::give(Stack stack) noexcept {
   if (stack.empty()) return;
   const std::uint32_t closed = asan_close(stack.bottom(), stack.top());
-  std::array<Stack, most_at_once> surplus;
-  std::size_t count = 0;
+  SizeClass* full = nullptr;
   {
     std::lock_guard hold(lock_);
     WEFT_CHECK(stack.slot_ >> chunk_shift < chunks_.size() && stack_of(stack.slot_) == stack,
@@ -246,7 +245,18 @@ void StackPool::give(Stack stack) noexcept {
     slot.asan_closed = closed;
     SizeClass& sizes = classes_[class_index(stack.size())];
     push(sizes.hot, stack.slot_);
-    if (sizes.hot.count <= sizes.keep) return;
+    if (sizes.hot.count > sizes.keep) full = &sizes;
+  }
+  if (full != nullptr) trim(*full);
+}
+
+// Apart from give(), which runs on a fiber's stack: its arrays would take most of a page there.
+[[gnu::noinline]] void StackPool::trim(SizeClass& sizes) noexcept {
+  std::array<Stack, most_at_once> surplus;
+  std::size_t count = 0;
+  {
+    std::lock_guard hold(lock_);
+    if (sizes.hot.count <= sizes.keep) return;  // somebody else was faster
     while (count < surplus_of(sizes.keep)) {
       const std::uint32_t number = pop(sizes.hot);
       surplus[count++] = take_out(number);

@@ -7,14 +7,15 @@ namespace weft {
 namespace {
 
 constexpr std::size_t line = 64;
-constexpr std::size_t colours = 16;
+// Few: what they take is missing in the first page, which is all that most fibers need.
+constexpr std::size_t colours = 8;
 
 }  // namespace
 
 Fiber* Fiber::create(stack::Stack stack) {
   auto* place = stack.top() - sizeof(Fiber);
   place -= reinterpret_cast<std::uintptr_t>(place) % line;
-  place -= stack.number() % colours * 2 * line;
+  place -= stack.number() % colours * line;
   auto* fiber = ::new (place) Fiber(stack);
   stack::begin_strand(fiber->strand_.sanitizer, stack.bottom(), stack.size());
   return fiber;

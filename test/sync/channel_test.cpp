@@ -329,6 +329,34 @@ CONCURRENT(Channel, C18_ConservationUnderCancelAndTimeouts) {
   }
 }
 
+// What dies with the channel is no longer in it, and may still use it.
+TEST(Channel, AValueMaySendWhileTheChannelEnds) {
+  struct Node {
+    using Home = Channel<std::unique_ptr<Node>>;
+    Home& home;
+    int& died;
+    int more;
+    ~Node() {
+      ++died;
+      if (more == 0) return;
+      EXPECT_TRUE(home.try_send(std::unique_ptr<Node>(new Node{home, died, more - 1})));
+      EXPECT_EQ(home.size(), 1U);
+    }
+  };
+  int died = 0;
+  {
+    Node::Home home(1);
+    EXPECT_TRUE(home.try_send(std::unique_ptr<Node>(new Node{home, died, 3})));
+  }
+  EXPECT_EQ(died, 4);
+}
+
+TEST(Channel, OfConstants) {
+  Channel<const int> channel(3);
+  EXPECT_TRUE(channel.try_send(1));
+  EXPECT_EQ(channel.try_recv(), 1);
+}
+
 // A send and a cancellation, from two threads, meet one waiting receiver: both sides agree on
 // whether the value was handed over.
 TEST(Channel, C18_SendRacesWithCancelAcrossThreads) {

@@ -9,17 +9,21 @@
 #include <cstddef>
 #include <memory>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 
 namespace weft {
 
 template <class T>
 class Slots {
+  using Value = std::remove_const_t<T>;
+  using Allocator = std::allocator<Value>;
+
  public:
   /// At least so many; none for 0.
   explicit Slots(std::size_t least = 0)
       : mask_(rounded_up(least) - 1),
-        places_(least == 0 ? nullptr : std::allocator<T>().allocate(mask_ + 1)) {}
+        places_(least == 0 ? nullptr : Allocator().allocate(mask_ + 1)) {}
   Slots(Slots&& other) noexcept
       : mask_(other.mask_), first_(other.first_), places_(std::exchange(other.places_, nullptr)) {}
   Slots& operator=(Slots&& other) noexcept {
@@ -29,7 +33,7 @@ class Slots {
     return *this;
   }
   ~Slots() {
-    if (places_ != nullptr) std::allocator<T>().deallocate(places_, mask_ + 1);
+    if (places_ != nullptr) Allocator().deallocate(places_, mask_ + 1);
   }
 
   [[nodiscard]] std::size_t size() const noexcept { return places_ == nullptr ? 0 : mask_ + 1; }
@@ -38,7 +42,7 @@ class Slots {
 
   /// Fills the place after the `count` that are in use.
   void push(T&& value, std::size_t count) noexcept {
-    std::construct_at(&(*this)[count], std::move(value));
+    std::construct_at(&places_[(first_ + count) & mask_], std::move(value));
   }
   /// Empties the first place; the next one is the first then.
   void drop_first() noexcept {
@@ -55,7 +59,7 @@ class Slots {
 
   std::size_t mask_;
   std::size_t first_ = 0;  // grows on
-  T* places_;
+  Value* places_;
 };
 
 }  // namespace weft

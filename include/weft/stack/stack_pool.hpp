@@ -183,6 +183,7 @@ class StackPool {
   [[nodiscard]] std::uint32_t pop(FreeList& list) noexcept;
   [[nodiscard]] std::uint32_t next_free(SizeClass& sizes) noexcept;
   void grow(SizeClass& sizes, std::size_t stack_size);
+  void trim(SizeClass& sizes) noexcept;
   [[nodiscard]] Stack take_out(std::uint32_t number) noexcept;
   void put_away(std::span<const Stack> stacks) noexcept;
   void install_guard(const Stack& stack);

@@ -118,7 +118,8 @@ class Channel {
                 "moving a T must not throw; use Channel<std::unique_ptr<T>>");
 
  public:
-  /// Room for `capacity` values is made at once, unless it is unbounded.
+  /// Room for `capacity` values, rounded up to a power of two, is made at once; unless it is
+  /// unbounded.
   explicit Channel(std::size_t capacity = 0) : Channel(ChannelOptions{.capacity = capacity}) {}
   explicit Channel(ChannelOptions options)
       : capacity_(options.capacity),
@@ -130,7 +131,11 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
   ~Channel() {
-    while (count_ > 0) drop_first(count_);
+    while (count_ > 0) {
+      // So that it dies when it is no longer in the channel, which it may know.
+      [[maybe_unused]] const T last(std::move(slots_[0]));
+      drop_first(count_);
+    }
   }
 
   class RecvOp {

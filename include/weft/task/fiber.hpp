@@ -4,8 +4,8 @@
 /// fiber when they first run, not when they are spawned: a million spawned tasks that run to
 /// completion need a handful of stacks.
 ///
-/// Not all at the very top, but up to 1,920 bytes below it, by the stack's number: what lies at the
-/// same place in every page competes for the same dozen lines of the first cache.
+/// Not all at the very top, but some lines below it, by the stack's number: what lies at the same
+/// place in every page competes for the same dozen lines of the first cache.
 ///
 /// Who may touch the stack follows from the state of the task that is bound to it, one word whose
 /// edges are asserted, so there is nothing to keep in step:
