@@ -250,7 +250,7 @@ void StackPool::give(Stack stack) noexcept {
   if (full != nullptr) trim(*full);
 }
 
-// Apart from give(), which runs on a fiber's stack: its arrays would take most of a page there.
+// Apart from give(), which runs on some fiber's stack each time: these arrays take most of a page.
 [[gnu::noinline]] void StackPool::trim(SizeClass& sizes) noexcept {
   std::array<Stack, most_at_once> surplus;
   std::size_t count = 0;

@@ -26,7 +26,7 @@ TEST(Slots, GoRound) {
   Slots<std::unique_ptr<int>> slots(4);
   int next = 0;
   int expected = 0;
-  for (std::size_t keep = 0; keep < 4; ++keep) {
+  for (int round = 0; round < 4; ++round) {
     std::size_t count = 0;
     while (count < 4) slots.push(std::make_unique<int>(next++), count++);
     for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(*slots[i], expected + static_cast<int>(i));

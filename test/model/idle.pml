@@ -358,7 +358,7 @@ proctype Worker(byte me) {
   byte task = NONE, more = NONE, who, i, until = NEVER;
   bool seen, last, ring;
 #ifdef BROKEN_SEARCHES_WHILE_IT_RUNS
-  bool found;
+  bool at_home;
 #endif
 
   do
@@ -387,24 +387,20 @@ proctype Worker(byte me) {
        assert(searching <= LIMIT)
      };
 #ifdef BROKEN_SEARCHES_WHILE_IT_RUNS
-     if
-     :: task == NONE && hunting[me] -> search(); found = (task != NONE)
-     :: else -> found = false
-     fi;
-     if
-     :: found -> stop_searching()
-     :: else
-     fi;
-#else
+     at_home = (task != NONE);
+#endif
      if
      :: task == NONE && hunting[me] -> search()
      :: else
      fi;
      if
+#ifdef BROKEN_SEARCHES_WHILE_IT_RUNS
+     :: task != NONE && hunting[me] && !at_home -> stop_searching()
+#else
      :: task != NONE && hunting[me] -> stop_searching()  /* wherever it comes from */
+#endif
      :: else
      fi;
-#endif
      if
      :: task != NONE -> run_task()
      :: else -> sleep()

@@ -132,7 +132,8 @@ TEST_P(PoolOf, C23_DestructionCancelsAndWaits) {
   EXPECT_EQ(cleaned, begun);  // those that had not begun never do
 }
 
-// While one worker asks itself whether this is a deadlock, another runs all there is and sleeps.
+// While one worker asks itself whether this is a deadlock, another runs all there is and sleeps. On
+// a busy machine that happens to one in thousands: it is the large scale that would show it.
 TEST(Pool, C22_WorkThatIsOverAtOnceIsNoDeadlock) {
   const std::size_t rounds = scaled(100, 1'000, 20'000);
   for (std::size_t i = 0; i < rounds; ++i) {

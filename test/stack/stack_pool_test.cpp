@@ -1,5 +1,7 @@
 #include <weft/stack/stack_pool.hpp>
 
+#include <weft/base/sanitized.hpp>
+
 #include "stack/memory.hpp"
 
 #include <array>
@@ -20,17 +22,15 @@
 
 #include <gtest/gtest.h>
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(WEFT_ASAN)
 #include <sanitizer/asan_interface.h>
 #endif
 
 namespace weft::stack {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(WEFT_ASAN) || defined(WEFT_TSAN)
 constexpr bool sanitized = true;
-#elif defined(__has_feature)
-constexpr bool sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
 #else
 constexpr bool sanitized = false;
 #endif
@@ -226,7 +226,7 @@ TEST(StackPoolDeathTest, ChecksWhatIsGivenBack) {
       "destroyed with 1 stacks in use");
 }
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(WEFT_ASAN)
 TEST(StackPoolDeathTest, AsanReportsUseOfAFreeStack) {
   StackPool pool;
   const Stack stack = pool.take();

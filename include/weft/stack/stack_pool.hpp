@@ -84,7 +84,7 @@ class Stack {
   /// One past the highest usable byte; page aligned.
   [[nodiscard]] std::byte* top() const noexcept { return bottom_ + size_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  /// Counted through a pool's stacks.
+  /// In its pool's numbering; of a stack from elsewhere it means nothing.
   [[nodiscard]] std::uint32_t number() const noexcept { return slot_; }
   [[nodiscard]] std::byte* guard_bottom() const noexcept { return bottom_ - guard_size; }
 
