@@ -114,6 +114,11 @@ class Wait {
     arm_count_ = static_cast<std::uint8_t>(count < 255 ? count : 255);
     word_.store(0);  // seq_cst: then the waiter looks at its cancel flag, see reason_after_open()
   }
+  /// For dumps, of a waiter that waits without having opened: it cannot be woken.
+  void describe(const Arm* arms, std::size_t count) noexcept {
+    arms_ = arms;
+    arm_count_ = static_cast<std::uint8_t>(count);
+  }
   /// Ends it: from here on claims fail again.
   void close() noexcept {
     arm_count_ = 0;
@@ -160,9 +165,14 @@ class Wait {
   /// The claimant's last word: the waiter may be gone afterwards.
   void commit(std::uint16_t index) noexcept {
     winner_ = index;
-    // acq_rel: release the result to the waiter's park(); acquire the saved context from it. Added,
-    // which is one instruction: there is one commit and one park per opening.
-    if ((word_.fetch_add(done_bit, std::memory_order_acq_rel) & parked_bit) != 0) resume();
+    // If it is parked already, nobody else changes the word any more, and resume() hands over the
+    // result. acquire: the saved context, from park().
+    // Otherwise acq_rel: release the result to the waiter's park(), or acquire the context from it.
+    // Added, which is one instruction: there is one commit and one park per opening.
+    if ((word_.load(std::memory_order_acquire) & parked_bit) != 0 ||
+        (word_.fetch_add(done_bit, std::memory_order_acq_rel) & parked_bit) != 0) {
+      resume();
+    }
   }
 
   // Called by the engine, off the waiter's stack
