@@ -39,10 +39,15 @@ void PoolWorker::push(Queue& queue, Task& task) noexcept {
   if (!queue.push(&task)) pool_.injector_.push(task);  // a thief is still at it
 }
 
-// One that yielded.
+// One that yielded. If there is nobody else here, and it is only because we are due at home, it
+// stays in our hands: we come back to it at once, and a thief would only carry it to and fro.
 void PoolWorker::put_back(Task& task) noexcept {
   if (task.priority() == priority::normal) {
-    push(queue_, task);
+    if (at_home_ && index < pool_.regular_ && !has_tasks()) {
+      ready_.push(task);
+    } else {
+      push(queue_, task);
+    }
   } else {
     pool_.rank(task);
   }
@@ -61,7 +66,13 @@ void PoolWorker::wake(Task& task) noexcept {
     pool_.idlers_.wake_one();
     return;
   }
-  // acq_rel: partner are the exchanges of whoever takes it.
+  // Only we fill it: if it is empty it stays so. relaxed, then release: partner are the exchanges
+  // of whoever takes it.
+  if (hot_.load(std::memory_order_relaxed) == nullptr) {
+    hot_.store(&task, std::memory_order_release);
+    return;
+  }
+  // acq_rel: as above, and it may have been taken meanwhile.
   Task* const before = hot_.exchange(&task, std::memory_order_acq_rel);
   if (before == nullptr) return;
   push(queue_, *before);
@@ -84,6 +95,14 @@ bool PoolWorker::wants_forks() const noexcept {
 
 void PoolWorker::forked() noexcept {
   pool_.idlers_.wake_one();
+}
+
+// Only the newest: it is what take_normal() would take, but for what is hot, which may wait for as
+// long as the task would have run anyway.
+bool PoolWorker::take_fresh(Task& task) noexcept {
+  // relaxed: as in take().
+  if (!ready_.empty() || pool_.holds_.load(std::memory_order_relaxed) != 0) return false;
+  return fresh_.pop_newest(&task) != nullptr;
 }
 
 Task* PoolWorker::take_hot() noexcept {

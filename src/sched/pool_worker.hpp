@@ -101,6 +101,7 @@ class PoolWorker final : public Worker {
 
   Task* take_next(std::uint8_t at_least) noexcept override { return take(at_least); }
   void put_back(Task& task) noexcept override;
+  bool take_fresh(Task& task) noexcept override;
   bool wants_forks() const noexcept override;
   void forked() noexcept override;
   void push(Queue& queue, Task& task) noexcept;

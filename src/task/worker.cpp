@@ -100,7 +100,9 @@ void Worker::run(Task& task) {
     stack::switch_strand(home_, *strand, thread_, this);
   }
   wait = nullptr;
+  at_home_ = true;
   settle();
+  at_home_ = false;
 }
 
 void Worker::run_on_thread(Task& task) noexcept {
@@ -195,7 +197,8 @@ __attribute__((no_sanitize("thread"))) void Worker::runner_main(void* argument) 
     for (Task* task = worker->task(); task != nullptr && !spare;) {
       task->fiber_ = &self;
       run_coroutine_task(*task);
-      this_worker()->coroutine_left(*task);
+      worker = this_worker();  // others may have run since, see yield_coroutine()
+      worker->coroutine_left(*worker->task());
       worker = this_worker();  // it may have moved while it ran, and found another runner there
       if (worker->runner_ == nullptr) worker->runner_ = &self;
       spare = worker->runner_ != &self;
@@ -222,6 +225,7 @@ void Worker::coroutine_left(Task& task) noexcept {
     this_worker()->end(task);
   } else {
     task.fiber_ = nullptr;
+    task.hosted_ = false;
     left_ = &task;
     wait = nullptr;
     settle();
@@ -236,9 +240,7 @@ Task* Worker::next_for_runner() noexcept {
   if (next == nullptr || next->flow() != Wait::Flow::coroutine || next->fiber_ != nullptr) {
     return nullptr;
   }
-  --budget_;
-  ready_.pop();
-  begin(*next);
+  take_up(*next);
   return next;
 }
 
@@ -308,22 +310,82 @@ Task* Worker::next_for_this_fiber(const Task& finished) noexcept {
   return ready_.pop();
 }
 
+// What it looks at does not change while the task has not begun; and if it has, it is not taken.
+bool Worker::may_host(const Task& waiter, const Task& task) const noexcept {
+  constexpr std::size_t part = 16;  // of the stack, that the host may have used
+  if ((budget_ == 0 && waiter.flow() != Wait::Flow::fiber) || waiter.fiber_ == nullptr ||
+      &task.io() != &io_ || io_.measures_stacks() || stack::float_control_changed(thread_) ||
+      waiter.keep_float_control_ || task.keep_float_control_ ||
+      task.stack_size_ != waiter.stack_size_ || !waiter.forks_.empty()) {
+    return false;
+  }
+  // A coroutine's stack is only lent to it.
+  if (task.flow() == Wait::Flow::fiber && waiter.flow() != Wait::Flow::fiber) return false;
+  const CancelNode* const active = &waiter.active();
+  if (task.parent() != active && task.above_scope_ != active) return false;
+  const stack::Stack& stack = waiter.fiber_->stack();
+  const auto* const here = static_cast<const std::byte*>(__builtin_frame_address(0));
+  return static_cast<std::size_t>(stack.top() - here) <= stack.size() / part;
+}
+
+bool Worker::host(Task& task) {
+  Task* const waiter = this->task();
+  if (waiter == nullptr || !may_host(*waiter, task) || !take_fresh(task)) return false;
+  // The task is ours. If we are due at home, it waits until we have been there: where it was,
+  // somebody would take it, and then us, to another worker each time.
+  if (budget_ == 0) leave_fiber(*waiter, After::requeue);
+  this_worker()->run_on_stack_of(*waiter, task);
+  return true;
+}
+
+void Worker::run_on_stack_of(Task& host, Task& task) {
+  if (budget_ > 0) --budget_;
+  Arm arm;  // for dumps
+  arm.reason = Reason{"join"};
+  arm.object = task.id();
+  host.describe(&arm, 1);
+  host.to_state(TaskState::blocked);
+  Fiber* const here = std::exchange(host.fiber_, nullptr);
+  const stack::ExceptionState exceptions = std::exchange(*thread_.exceptions, {});
+  task.fiber_ = here;
+  begin(task);
+  if (task.flow() == Wait::Flow::fiber) {
+    task.execute();
+    task.finish();
+    task.fiber_ = nullptr;
+    this_worker()->end(task);
+  } else {
+    task.hosted_ = true;
+    run_coroutine_task(task);
+    this_worker()->coroutine_left(task);
+  }
+  Worker* const worker = this_worker();  // it may have moved
+  stack::reset_float_control(worker->thread_);
+  *worker->thread_.exceptions = exceptions;
+  host.fiber_ = here;
+  host.describe(nullptr, 0);
+  host.to_state(TaskState::ready);
+  worker->begin(host);
+  // Woken, it would have been the last in turn.
+  if (host.flow() == Wait::Flow::fiber && !worker->fetches_ && !worker->ready_.empty()) {
+    worker->leave_fiber(host, After::requeue);
+  }
+}
+
 // Where a leaving fiber goes. A task that begins need not be sent home for, if there is a warm
 // fiber for it.
 stack::Strand& Worker::next_strand() noexcept {
-  Task* following = next_to_hop_to();
-  if (following == nullptr && budget_ > 0 && idle_count_ > 0) {
-    Task* const next = ready_.front();
-    if (next != nullptr && reusable(*next)) following = next;
+  if (Task* const next = next_to_hop_to()) [[likely]] {
+    take_up(*next);
+    return strand_of(*next);
   }
-  if (following == nullptr) {
+  Task* const next = ready_.front();
+  if (next == nullptr || budget_ == 0 || idle_count_ == 0 || !reusable(*next)) {
     wait = nullptr;
     return home_;
   }
-  --budget_;
-  ready_.pop();
-  begin(*following);
-  return *strand_for(*following);  // there is one, or a warm fiber
+  take_up(*next);
+  return *strand_for(*next);  // on a warm fiber
 }
 
 [[gnu::noinline]] void Worker::leave_fiber(Task& task, After after) {
@@ -352,6 +414,36 @@ void Worker::leave_coroutine(Task& task, std::coroutine_handle<> handle, bool pa
   after_ = park ? After::park : After::requeue;
 }
 
+// If the next in turn is a coroutine too, and one that has only to go on, it goes on right here;
+// but not on the stack of somebody who waits for this one. (In a simulation the one that yields is
+// among those who may be next.)
+std::coroutine_handle<> Worker::yield_coroutine(Task& task,
+                                                std::coroutine_handle<> handle) noexcept {
+  if (budget_ > 0 && !task.hosted_ && !detail::simulated()) {
+    task.publish_forks();
+    if (fetches_) fetch(task.priority());
+    Task* const next = ready_.front();
+    if (next == nullptr) {
+      --budget_;
+      count_turn();
+      return handle;
+    }
+    if (next->flow() == Wait::Flow::coroutine && next->resume_point_ && next->fiber_ == nullptr &&
+        next->recheck_ == nullptr) {
+      stack::reset_float_control(thread_);
+      next->fiber_ = std::exchange(task.fiber_, nullptr);
+      task.resume_point_ = handle;
+      --budget_;
+      ready_.pop();
+      requeue(task);  // from here on it may go on elsewhere
+      begin(*next);
+      return detail::transfer_to(std::exchange(next->resume_point_, {}));
+    }
+  }
+  leave_coroutine(task, handle, false);
+  return std::noop_coroutine();
+}
+
 bool find_running_stack(stack::Running& running) noexcept {
   const Task* task = this_task();
   if (task == nullptr || task->fiber() == nullptr) return false;
@@ -376,21 +468,13 @@ bool detail::yield_to_simulation(const Task& task) noexcept {
   return point({.object = task.id(), .access = Access::read, .what = "yield", .yields = true});
 }
 
-bool next_turn::await_ready() const {
-  const Task& task = *this_task();
-  task.throw_if_cancelled();
-  if (task.flow() == Wait::Flow::coroutine) return false;
-  yield();  // the coroutine is driven by a fiber, or by a thread that has nobody to yield to
-  return true;
+void detail::yield_of_driver() {
+  yield();
 }
 
-void next_turn::await_suspend(std::coroutine_handle<> handle) const noexcept {
-  Worker* worker = this_worker();
-  worker->leave_coroutine(*worker->task(), handle, false);
-}
-
-void next_turn::await_resume() const {
-  this_task()->throw_if_cancelled();
+std::coroutine_handle<> detail::yield_coroutine(std::coroutine_handle<> handle) noexcept {
+  Worker* const worker = this_worker();
+  return worker->yield_coroutine(*worker->task(), handle);
 }
 
 void detail::root_coroutine_done() noexcept {

@@ -109,6 +109,11 @@ class Loop final : public Io {
    private:
     Task* take_next(std::uint8_t at_least) noexcept override { return ranked_.pop(at_least); }
     void put_back(Task& task) noexcept override { ranked_.push(task); }
+    bool take_fresh(Task& task) noexcept override {
+      if (ready_.front() != &task || task.fiber() != nullptr || task.resume_point()) return false;
+      ready_.pop();
+      return true;
+    }
     void go_by_rank() noexcept;
 
     RankedQueue ranked_;  // of a worker that fetches

@@ -115,12 +115,13 @@ class StealQueue {
     return slot(head_of(word)).get();
   }
 
-  /// Owner. The item pushed last; null: empty.
-  T* pop_newest() noexcept {
+  /// Owner. The item pushed last; null: empty, or it is not `wanted`.
+  T* pop_newest(const T* wanted = nullptr) noexcept {
     // relaxed, here and in the claim: as in pop().
     Word word = word_.load(std::memory_order_relaxed);
     do {
       if (count_in(word) == 0) return nullptr;
+      if (wanted != nullptr && slot(tail_of(word) - 1).get() != wanted) return nullptr;
     } while (!word_.compare_exchange_weak(word, word - one_tail, std::memory_order_relaxed));
     return slot(tail_of(word) - 1).get();
   }

@@ -237,11 +237,26 @@ T await(Coro<T> coro) {
   return std::move(*outcome).value();
 }
 
+namespace detail {
+/// Of a coroutine that is driven by a fiber, or by a thread that has nobody to yield to.
+void yield_of_driver();
+/// Puts the running coroutine task last in turn. Gives what to go on with.
+[[nodiscard]] std::coroutine_handle<> yield_coroutine(std::coroutine_handle<> handle) noexcept;
+}  // namespace detail
+
 /// co_await next_turn(): lets everybody else who is ready run first. The coroutine's yield().
 struct next_turn {
-  bool await_ready() const;
-  void await_suspend(std::coroutine_handle<> handle) const noexcept;
-  void await_resume() const;
+  bool await_ready() const {
+    const Task& task = *this_task();
+    task.throw_if_cancelled();
+    if (task.flow() == Wait::Flow::coroutine) return false;
+    detail::yield_of_driver();
+    return true;
+  }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> handle) const noexcept {
+    return detail::yield_coroutine(handle);
+  }
+  void await_resume() const { this_task()->throw_if_cancelled(); }
 };
 
 }  // namespace weft

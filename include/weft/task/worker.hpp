@@ -109,9 +109,22 @@ class Worker : public Current {
   [[gnu::always_inline]] void yield_fiber(Task& task);
   void park_fiber();
 
+  /// From a running task that waits for `task` and nothing else: if that has not begun, and is next
+  /// in turn, it is run on the stack of the one that waits. True: it was, and has ended or, a
+  /// coroutine, suspended. It costs neither a switch nor a wait nor a stack.
+  ///
+  /// Whoever waits cannot go on before what it hosts has left its stack, not even to be cancelled:
+  /// a fiber when it ends, a coroutine when it waits (but in destructors). So a task is hosted only
+  /// by one with which it is cancelled. And a host has used little of its stack: what it runs has
+  /// the rest.
+  bool host(Task& task);
+
   // From a running coroutine, before it returns to the worker.
   void leave_coroutine(Task& task, std::coroutine_handle<> handle, bool park) noexcept;
   void coroutine_done() noexcept { after_ = After::finish; }
+  /// The same for its turn only; gives what to go on with.
+  [[nodiscard]] std::coroutine_handle<> yield_coroutine(Task& task,
+                                                        std::coroutine_handle<> handle) noexcept;
 
   /// Has it nothing that other workers, if there are any, could take? And: it has now.
   [[nodiscard]] virtual bool wants_forks() const noexcept { return false; }
@@ -124,13 +137,16 @@ class Worker : public Current {
   /// above); and where a task goes that has had its turn.
   virtual Task* take_next(std::uint8_t /*at_least*/) noexcept { return nullptr; }
   virtual void put_back(Task& /*task*/) noexcept {}
+  /// Takes this one, if it has not begun and its turn is next.
+  [[nodiscard]] virtual bool take_fresh(Task& /*task*/) noexcept { return false; }
 
   /// Tasks begun: a sign of life, for others to read.
   [[nodiscard]] std::uint64_t turns_begun() const noexcept {
     return turns_begun_.load(std::memory_order_relaxed);  // relaxed: a report
   }
 
-  bool fetches_;  // never changed while a task is about to leave
+  bool fetches_;          // never changed while a task is about to leave
+  bool at_home_ = false;  // and settles what is left to do there
   ReadyQueue ready_;
   std::uint32_t budget_ = 0;  // direct hops left until a task must come home
 
@@ -161,10 +177,18 @@ class Worker : public Current {
     wait = &task;
     count_turn();
   }
+  /// The first of those that are ready.
+  void take_up(Task& next) noexcept {
+    --budget_;
+    ready_.pop();
+    begin(next);
+  }
   void count_turn() noexcept {
     // relaxed: a report. No read-modify-write: only the worker counts.
     turns_begun_.store(turns_begun_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
+  void run_on_stack_of(Task& host, Task& task);
+  [[nodiscard]] bool may_host(const Task& waiter, const Task& task) const noexcept;
   [[nodiscard]] Task* next_for_this_fiber(const Task& finished) noexcept;
   [[nodiscard]] stack::Strand& next_strand() noexcept;
 

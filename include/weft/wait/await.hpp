@@ -81,7 +81,8 @@ class OpAwaiter {
   [[gnu::noinline]] bool begin(Wait& wait) {
     branch::point(op_);
     wait.throw_if_cancelled();
-    if (std::size_t k; branch::ready(op_, k)) {
+    branch::help(wait, op_);
+    if (std::size_t k; branch::looks_ready(op_) && branch::ready(op_, k)) {
       polled_ = static_cast<std::uint16_t>(k);
       return true;
     }

@@ -104,6 +104,13 @@ template <Op O>
     return op.try_now();
   }
 }
+/// The waiter waits for this alone, and some can be brought about by whoever waits for them.
+template <Op O>
+[[gnu::always_inline]] inline void help(const Wait& wait, O& op) {
+  if constexpr (requires { op.help(); }) {
+    if (op.help()) wait.throw_if_cancelled();  // which may have taken any time
+  }
+}
 /// The same out of line, for those who poll several.
 template <Op O>
 std::optional<std::size_t> poll(O& op) {

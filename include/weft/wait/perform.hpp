@@ -64,8 +64,9 @@ template <Op O>
       if (here->turn_is_over()) wait->give_way();
     }
     wait->throw_if_cancelled();
+    branch::help(*wait, op);
   }
-  if (std::size_t k; branch::ready(op, k)) return k;
+  if (std::size_t k; branch::looks_ready(op) && branch::ready(op, k)) return k;
   if (wait != nullptr) return wait_for(*wait, op);
   if constexpr (requires { op.run_here(); }) {
     op.run_here();
