@@ -251,7 +251,7 @@ void Pool::work(PoolWorker& worker) {
     tell_if_quiet();
     if (Task* task = search(worker)) {
       worker.put_first(*task);
-    } else if (worker.inbox.empty()) {
+    } else if (worker.inbox.empty() && !worker.has_tasks()) {  // it has some if it was held
       sleep(worker);
     }
   }

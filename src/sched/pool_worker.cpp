@@ -39,15 +39,10 @@ void PoolWorker::push(Queue& queue, Task& task) noexcept {
   if (!queue.push(&task)) pool_.injector_.push(task);  // a thief is still at it
 }
 
-// One that yielded. If there is nobody else here, and it is only because we are due at home, it
-// stays in our hands: we come back to it at once, and a thief would only carry it to and fro.
+// One that yielded.
 void PoolWorker::put_back(Task& task) noexcept {
   if (task.priority() == priority::normal) {
-    if (at_home_ && index < pool_.regular_ && !has_tasks()) {
-      ready_.push(task);
-    } else {
-      push(queue_, task);
-    }
+    push(queue_, task);
   } else {
     pool_.rank(task);
   }
@@ -66,6 +61,10 @@ void PoolWorker::wake(Task& task) noexcept {
     pool_.idlers_.wake_one();
     return;
   }
+  set_hot(task);
+}
+
+void PoolWorker::set_hot(Task& task) noexcept {
   // Only we fill it: if it is empty it stays so. relaxed, then release: partner are the exchanges
   // of whoever takes it.
   if (hot_.load(std::memory_order_relaxed) == nullptr) {
@@ -97,12 +96,19 @@ void PoolWorker::forked() noexcept {
   pool_.idlers_.wake_one();
 }
 
-// Only the newest: it is what take_normal() would take, but for what is hot, which may wait for as
-// long as the task would have run anyway.
+// The newest is what take_normal() would take now; not that it overtakes whoever is urgent.
 bool PoolWorker::take_fresh(Task& task) noexcept {
   // relaxed: as in take().
-  if (!ready_.empty() || pool_.holds_.load(std::memory_order_relaxed) != 0) return false;
+  if (!ready_.empty() || hot() || pool_.holds_.load(std::memory_order_relaxed) != 0 ||
+      pool_.ranks_.about_highest() > priority::normal) {
+    return false;
+  }
   return fresh_.pop_newest(&task) != nullptr;
+}
+
+// The hot one, which others take only if it has to wait for long.
+void PoolWorker::put_next(Task& task) noexcept {
+  set_hot(task);
 }
 
 Task* PoolWorker::take_hot() noexcept {

@@ -102,9 +102,11 @@ class PoolWorker final : public Worker {
   Task* take_next(std::uint8_t at_least) noexcept override { return take(at_least); }
   void put_back(Task& task) noexcept override;
   bool take_fresh(Task& task) noexcept override;
+  void put_next(Task& task) noexcept override;
   bool wants_forks() const noexcept override;
   void forked() noexcept override;
   void push(Queue& queue, Task& task) noexcept;
+  void set_hot(Task& task) noexcept;
   [[nodiscard]] Task* choose_next(std::uint8_t at_least) noexcept;
   [[nodiscard]] Task* take_normal() noexcept;
   [[nodiscard]] Task* take_hot() noexcept;

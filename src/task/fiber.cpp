@@ -23,6 +23,7 @@ Fiber* Fiber::create(stack::Stack stack) {
 
 void Fiber::start(void (*entry)(void*), bool keep_float_control) noexcept {
   strand_.context = stack::make_context(this, entry);
+  resting_ = false;
   strand_.exceptions = {};
   strand_.keep_float_control = keep_float_control;
   stack::restart_strand(strand_.sanitizer);

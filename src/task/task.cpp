@@ -109,7 +109,6 @@ void Task::illegal_edge(TaskState from, TaskState to) const noexcept {
 
 void Task::start(Scope& scope) {
   io_.admit();
-  above_scope_ = scope.parent();
   scope.add_child(*this);
   to_state(TaskState::ready);
   io_.launch(*this);
@@ -136,9 +135,8 @@ void Task::finish() noexcept {
   scope.child_done(*this);
 }
 
-bool Task::run_for_waiter() {
-  Worker* const worker = this_worker();
-  return worker != nullptr && worker->host(*this);
+void Task::run_for_waiter() {
+  if (Worker* const worker = this_worker()) worker->give_turn_to(*this);
 }
 
 Armed Task::arm_joiner(Arm& arm) noexcept {

@@ -1,5 +1,6 @@
 #include <weft/task/worker.hpp>
 
+#include <weft/base/sanitized.hpp>
 #include <weft/task/coro.hpp>
 #include <weft/task/io.hpp>
 
@@ -80,6 +81,10 @@ void Worker::settle() {
     case After::requeue:
       requeue(*left_);
       break;
+    case After::next:
+      left_->to_state(TaskState::ready);
+      put_next(*left_);
+      break;
     case After::park:
       left_->to_state(TaskState::blocked);
       if (!left_->park()) left_->resume();
@@ -100,9 +105,7 @@ void Worker::run(Task& task) {
     stack::switch_strand(home_, *strand, thread_, this);
   }
   wait = nullptr;
-  at_home_ = true;
   settle();
-  at_home_ = false;
 }
 
 void Worker::run_on_thread(Task& task) noexcept {
@@ -115,6 +118,11 @@ void Worker::run_on_thread(Task& task) noexcept {
 // A stack of the usual size, whose earlier use does not matter.
 bool Worker::reusable(const Task& task) const noexcept {
   return task.stack_size_ == 0 && !io_.measures_stacks();
+}
+
+// It is kept by the worker when it has ended.
+bool Worker::stays_warm(const Task& task) const noexcept {
+  return reusable(task) && idle_count_ < idle_fibers_.size();
 }
 
 // Where the task goes on. Null: there is no stack for it, and if it had not begun yet it has ended
@@ -150,7 +158,11 @@ Fiber* Worker::take_fiber(std::size_t stack_size, bool keep_float_control, void 
     if (io_.measures_stacks()) io_.stacks().clean(stack);
     fiber = Fiber::create(stack);
   }
-  fiber->start(entry, keep_float_control);
+  if (entry == &fiber_main && fiber->resting()) {
+    fiber->go_on(keep_float_control);
+  } else {
+    fiber->start(entry, keep_float_control);
+  }
   return fiber;
 }
 
@@ -225,7 +237,6 @@ void Worker::coroutine_left(Task& task) noexcept {
     this_worker()->end(task);
   } else {
     task.fiber_ = nullptr;
-    task.hosted_ = false;
     left_ = &task;
     wait = nullptr;
     settle();
@@ -262,20 +273,39 @@ __attribute__((no_sanitize("thread"))) void Worker::fiber_main(void* argument) {
     stack::published(&task->refs_);  // to whoever destroys it; the worker's own part is aside
     stack::published(&worker->io_);
     stack::look_aside();
-    Task* next = worker->next_for_this_fiber(*task);
-    if (next == nullptr) break;
-    task->fiber_ = nullptr;
-    worker->end(*task);
-    stack::reset_float_control(worker->thread_);
-    task = next;
-    task->fiber_ = &fiber;
-    worker->begin(*task);
+    if (Task* next = worker->next_for_this_fiber(*task)) {
+      task->fiber_ = nullptr;
+      worker->end(*task);
+      stack::reset_float_control(worker->thread_);
+      task = next;
+      task->fiber_ = &fiber;
+      worker->begin(*task);
+    } else {
+      worker = static_cast<Worker*>(worker->leave_ended(*task, fiber));
+      task = worker->task();
+      worker->settle();
+    }
   }
-  worker->after_ = After::finish;
-  worker->left_ = task;
-  stack::Strand& to = worker->next_strand();
-  stack::switch_strand(fiber.strand(), to, worker->thread_, worker, true);
-  __builtin_unreachable();
+}
+
+// Returns if the fiber stays warm and gets another task. (Sanitizers want to know of an end.)
+[[gnu::always_inline]] inline void* Worker::leave_ended(Task& task, Fiber& fiber) {
+#if defined(WEFT_ASAN) || defined(WEFT_TSAN)
+  constexpr bool may_rest = false;
+#else
+  constexpr bool may_rest = true;
+#endif
+  after_ = After::finish;
+  left_ = &task;
+  stack::Strand& to = next_strand();
+  if (!may_rest || !stays_warm(task)) {
+    stack::switch_strand(fiber.strand(), to, thread_, this, true);
+    __builtin_unreachable();
+  }
+  stack::reset_float_control(thread_);
+  fiber.rest();
+  fiber.strand().keep_float_control = false;
+  return stack::switch_strand(fiber.strand(), to, thread_, this);
 }
 
 // Of a worker that fetches: sees to it that the next task is in hand.
@@ -310,66 +340,15 @@ Task* Worker::next_for_this_fiber(const Task& finished) noexcept {
   return ready_.pop();
 }
 
-// What it looks at does not change while the task has not begun; and if it has, it is not taken.
-bool Worker::may_host(const Task& waiter, const Task& task) const noexcept {
-  constexpr std::size_t part = 16;  // of the stack, that the host may have used
-  if ((budget_ == 0 && waiter.flow() != Wait::Flow::fiber) || waiter.fiber_ == nullptr ||
-      &task.io() != &io_ || io_.measures_stacks() || stack::float_control_changed(thread_) ||
-      waiter.keep_float_control_ || task.keep_float_control_ ||
-      task.stack_size_ != waiter.stack_size_ || !waiter.forks_.empty()) {
-    return false;
-  }
-  // A coroutine's stack is only lent to it.
-  if (task.flow() == Wait::Flow::fiber && waiter.flow() != Wait::Flow::fiber) return false;
-  const CancelNode* const active = &waiter.active();
-  if (task.parent() != active && task.above_scope_ != active) return false;
-  const stack::Stack& stack = waiter.fiber_->stack();
-  const auto* const here = static_cast<const std::byte*>(__builtin_frame_address(0));
-  return static_cast<std::size_t>(stack.top() - here) <= stack.size() / part;
-}
-
-bool Worker::host(Task& task) {
+void Worker::give_turn_to(Task& task) {
   Task* const waiter = this->task();
-  if (waiter == nullptr || !may_host(*waiter, task) || !take_fresh(task)) return false;
-  // The task is ours. If we are due at home, it waits until we have been there: where it was,
-  // somebody would take it, and then us, to another worker each time.
-  if (budget_ == 0) leave_fiber(*waiter, After::requeue);
-  this_worker()->run_on_stack_of(*waiter, task);
-  return true;
-}
-
-void Worker::run_on_stack_of(Task& host, Task& task) {
-  if (budget_ > 0) --budget_;
-  Arm arm;  // for dumps
-  arm.reason = Reason{"join"};
-  arm.object = task.id();
-  host.describe(&arm, 1);
-  host.to_state(TaskState::blocked);
-  Fiber* const here = std::exchange(host.fiber_, nullptr);
-  const stack::ExceptionState exceptions = std::exchange(*thread_.exceptions, {});
-  task.fiber_ = here;
-  begin(task);
-  if (task.flow() == Wait::Flow::fiber) {
-    task.execute();
-    task.finish();
-    task.fiber_ = nullptr;
-    this_worker()->end(task);
-  } else {
-    task.hosted_ = true;
-    run_coroutine_task(task);
-    this_worker()->coroutine_left(task);
+  if (waiter == nullptr || waiter->flow() != Wait::Flow::fiber || &task.io() != &io_ ||
+      task.priority_ != waiter->priority_ || waiter->wanted_worker_ != 0) {
+    return;
   }
-  Worker* const worker = this_worker();  // it may have moved
-  stack::reset_float_control(worker->thread_);
-  *worker->thread_.exceptions = exceptions;
-  host.fiber_ = here;
-  host.describe(nullptr, 0);
-  host.to_state(TaskState::ready);
-  worker->begin(host);
-  // Woken, it would have been the last in turn.
-  if (host.flow() == Wait::Flow::fiber && !worker->fetches_ && !worker->ready_.empty()) {
-    worker->leave_fiber(host, After::requeue);
-  }
+  const bool has_stack =
+      task.flow() == Wait::Flow::coroutine ? runner_ != nullptr : idle_count_ > 0 && reusable(task);
+  if (has_stack && take_fresh(task)) leave_fiber(*waiter, After::next, &task);
 }
 
 // Where a leaving fiber goes. A task that begins need not be sent home for, if there is a warm
@@ -384,11 +363,19 @@ stack::Strand& Worker::next_strand() noexcept {
     wait = nullptr;
     return home_;
   }
-  take_up(*next);
-  return *strand_for(*next);  // on a warm fiber
+  ready_.pop();
+  return strand_to(*next);
 }
 
-[[gnu::noinline]] void Worker::leave_fiber(Task& task, After after) {
+// Of one that has a stack, or can have a warm one. A turn counts also if it is one too many.
+stack::Strand& Worker::strand_to(Task& task) noexcept {
+  if (budget_ > 0) --budget_;
+  begin(task);
+  return *strand_for(task);
+}
+
+// `to`: a task that has been taken, and has a stack. Else to whoever is next.
+[[gnu::noinline]] void Worker::leave_fiber(Task& task, After after, Task* to) {
   WEFT_CHECK(task.fiber_ != nullptr, "task '", task.name(), "' waits where it has no stack: in a ",
              "destructor of what it captured, after it could not be started");
   task.publish_forks();
@@ -398,7 +385,8 @@ stack::Strand& Worker::next_strand() noexcept {
     left_ = &task;
     if (task.fiber_ == runner_) runner_ = nullptr;  // a coroutine that waits in a destructor
     stack::Strand& from = task.fiber_->strand();
-    void* back = stack::switch_strand(from, next_strand(), thread_, this);
+    void* back =
+        stack::switch_strand(from, to == nullptr ? next_strand() : strand_to(*to), thread_, this);
     static_cast<Worker*>(back)->settle();
   }
   stack::received(&task);
@@ -414,23 +402,22 @@ void Worker::leave_coroutine(Task& task, std::coroutine_handle<> handle, bool pa
   after_ = park ? After::park : After::requeue;
 }
 
-// If the next in turn is a coroutine too, and one that has only to go on, it goes on right here;
-// but not on the stack of somebody who waits for this one. (In a simulation the one that yields is
-// among those who may be next.)
+// If the next in turn is a coroutine too, and one that has only to go on, it goes on right here.
+// (In a simulation the one that yields is among those who may be next.)
 std::coroutine_handle<> Worker::yield_coroutine(Task& task,
                                                 std::coroutine_handle<> handle) noexcept {
-  if (budget_ > 0 && !task.hosted_ && !detail::simulated()) {
+  if (budget_ > 0 && !detail::simulated()) {
     task.publish_forks();
+    stack::reset_float_control(thread_);
     if (fetches_) fetch(task.priority());
     Task* const next = ready_.front();
     if (next == nullptr) {
       --budget_;
       count_turn();
-      return handle;
+      return detail::transfer_to(handle);
     }
     if (next->flow() == Wait::Flow::coroutine && next->resume_point_ && next->fiber_ == nullptr &&
         next->recheck_ == nullptr) {
-      stack::reset_float_control(thread_);
       next->fiber_ = std::exchange(task.fiber_, nullptr);
       task.resume_point_ = handle;
       --budget_;

@@ -110,10 +110,12 @@ class Loop final : public Io {
     Task* take_next(std::uint8_t at_least) noexcept override { return ranked_.pop(at_least); }
     void put_back(Task& task) noexcept override { ranked_.push(task); }
     bool take_fresh(Task& task) noexcept override {
-      if (ready_.front() != &task || task.fiber() != nullptr || task.resume_point()) return false;
+      const bool alone = ready_.front() == &task && task.next_ready() == nullptr;
+      if (!alone || fetches_ || task.fiber() != nullptr || task.resume_point()) return false;
       ready_.pop();
       return true;
     }
+    void put_next(Task& task) noexcept override { ready_.push(task); }  // there is nobody else
     void go_by_rank() noexcept;
 
     RankedQueue ranked_;  // of a worker that fetches

@@ -68,14 +68,9 @@ namespace detail {
 
 }  // namespace detail
 
-/// Has what runs on this thread changed its floating-point control?
-[[nodiscard]] inline bool float_control_changed(const ThreadState& thread) noexcept {
-  return detail::float_control_changed(thread.control);
-}
-
 /// Undoes what a task that ends on this thread did to floating-point control.
 inline void reset_float_control(const ThreadState& thread) noexcept {
-  if (float_control_changed(thread)) [[unlikely]] {
+  if (detail::float_control_changed(thread.control)) [[unlikely]] {
     write_float_control(thread.control);
   }
 }

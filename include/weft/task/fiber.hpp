@@ -36,12 +36,20 @@ class Fiber {
   [[nodiscard]] const stack::Strand& strand() const noexcept { return strand_; }
   /// Prepares an idle fiber to call `entry` when it is first switched to.
   void start(void (*entry)(void*), bool keep_float_control) noexcept;
+  /// Its last task has ended, but not the function it started with: that only wants another task.
+  [[nodiscard]] bool resting() const noexcept { return resting_; }
+  void rest() noexcept { resting_ = true; }
+  void go_on(bool keep_float_control) noexcept {
+    resting_ = false;
+    strand_.keep_float_control = keep_float_control;
+  }
 
  private:
   explicit Fiber(stack::Stack stack) noexcept : stack_(stack) {}
 
   stack::Strand strand_;
   stack::Stack stack_;
+  bool resting_ = false;
 };
 
 }  // namespace weft

@@ -44,9 +44,7 @@ class TaskOf : public Task {
   [[nodiscard]] Outcome<T> take_outcome() {
     if (outcome_ && outcome_->failed()) return Outcome<T>::failure(outcome_->error());
     if (outcome_ && outcome_->cancelled()) return Outcome<T>::cancel(outcome_->reason());
-    // relaxed, and no exchange: as above; it would find most, but not all who err at once.
-    check_not_taken(taken_.load(std::memory_order_relaxed));
-    taken_.store(true, std::memory_order_relaxed);
+    check_not_taken(taken_.exchange(true, std::memory_order_relaxed));  // relaxed: as above
     return std::move(*outcome_);
   }
 
@@ -84,7 +82,6 @@ class TaskRef {
     if (task_ != nullptr) task_->release();
   }
   TaskOf<T>* operator->() const noexcept { return get(); }
-  TaskOf<T>& operator*() const noexcept { return *get(); }
   TaskOf<T>* get() const noexcept {
     WEFT_CHECK(task_ != nullptr, "empty handle: it was moved from, or never held a task");
     return task_;
@@ -114,29 +111,23 @@ class EndOp {
 
 enum class JoinMode : std::uint8_t { take, look, wait };
 
-/// `Held`: a TaskRef; or a plain pointer, for as long as the caller's handle keeps the task alive.
-template <class T, JoinMode mode, class Held = TaskRef<T>>
+template <class T, JoinMode mode>
 class JoinOp : public EndOp {
  public:
   using Result = std::conditional_t<
       mode == JoinMode::take, Outcome<T>,
       std::conditional_t<mode == JoinMode::look, std::reference_wrapper<const Outcome<T>>, void>>;
 
-  explicit JoinOp(Held task) : EndOp(&*task), held_(std::move(task)) {}
-  bool help() const { return task_->help(); }
+  explicit JoinOp(TaskRef<T> task) : EndOp(task.get()), held_(std::move(task)) {}
+  void help() const { task_->help(); }
   Result take() {
     if constexpr (mode == JoinMode::take) return held_->take_outcome();
     if constexpr (mode == JoinMode::look) return std::cref(held_->outcome());
   }
 
  private:
-  Held held_;
+  TaskRef<T> held_;
 };
-/// Waits on behalf of a handle, which stays where it is meanwhile.
-template <JoinMode mode, class T>
-decltype(auto) join_now(TaskOf<T>* task) {
-  return perform(JoinOp<T, mode, TaskOf<T>*>(task));
-}
 
 /// What both kinds of handle offer.
 template <class T>
@@ -165,7 +156,7 @@ class HandleBase {
   }
   /// Only waits for the end; the result stays.
   [[nodiscard]] auto done_op() const { return JoinOp<T, JoinMode::wait>(task_); }
-  void wait() const { join_now<JoinMode::wait>(task_.get()); }
+  void wait() const { perform(done_op()); }
 
  protected:
   TaskRef<T> task_;
@@ -184,13 +175,11 @@ class Future : public detail::HandleBase<T> {
   using detail::HandleBase<T>::HandleBase;
 
   [[nodiscard]] Look join_op() const { return Look(this->task_); }
-  [[nodiscard]] const Outcome<T>& join() const {
-    return detail::join_now<detail::JoinMode::look>(this->task_.get()).get();
-  }
+  [[nodiscard]] const Outcome<T>& join() const { return perform(join_op()).get(); }
   /// The value, which stays; or throws the error.
   decltype(auto) get() const& { return join().value(); }
   /// Takes the value out: nobody else may look for it then.
-  T get() && { return detail::join_now<detail::JoinMode::take>(this->task_.get()).value(); }
+  T get() && { return perform(Take(this->task_)).value(); }
   /// Of one that is done().
   [[nodiscard]] const Outcome<T>& outcome() const noexcept { return this->task_->outcome(); }
   [[nodiscard]] Outcome<T> take_outcome() const { return this->task_->take_outcome(); }
@@ -223,7 +212,7 @@ class JoinHandle : public detail::HandleBase<T> {
   [[nodiscard]] auto join_op() const {
     return detail::JoinOp<T, detail::JoinMode::take>(this->task_);
   }
-  Outcome<T> join() const { return detail::join_now<detail::JoinMode::take>(this->task_.get()); }
+  Outcome<T> join() const { return perform(join_op()); }
   T get() const { return join().value(); }
 
   [[nodiscard]] Future<T> share() && {

@@ -131,9 +131,11 @@ class Task : public Wait, public CancelNode {
     return done_.load(
         std::memory_order_acquire);  // acquire: partner is the release store in finish()
   }
-  /// The calling task waits for this one and for nothing else. If this one has not begun and would
-  /// be run next anyway, it is run here and now: see Worker::host(). False: it was not.
-  bool help() { return state() == TaskState::ready && run_for_waiter(); }
+  /// The calling task waits for this one and for nothing else: if this one has not begun, it may
+  /// have the caller's turn. See Worker::give_turn_to().
+  void help() {
+    if (state() == TaskState::ready) run_for_waiter();
+  }
   [[nodiscard]] Armed arm_joiner(Arm& arm) noexcept;
   void disarm_joiner(Arm& arm) noexcept;
 
@@ -217,7 +219,7 @@ class Task : public Wait, public CancelNode {
     return false;
   }
   [[noreturn]] void illegal_edge(TaskState from, TaskState to) const noexcept;
-  bool run_for_waiter();
+  void run_for_waiter();
 
   // Fixed at spawn.
   Io& io_;
@@ -231,8 +233,6 @@ class Task : public Wait, public CancelNode {
   const std::uint16_t wanted_worker_;
   const std::uint8_t priority_;
   bool may_wait_on_stack_ = false;  // the running task's, like what follows
-  bool hosted_ = false;             // a coroutine on a stack of another task, see Worker::host()
-  const CancelNode* above_scope_ = nullptr;  // what its scope is under; fixed at spawn
 
   // The running task's, or its worker's while it is off its stack.
   CancelNode* active_ = this;

@@ -109,15 +109,11 @@ class Worker : public Current {
   [[gnu::always_inline]] void yield_fiber(Task& task);
   void park_fiber();
 
-  /// From a running task that waits for `task` and nothing else: if that has not begun, and is next
-  /// in turn, it is run on the stack of the one that waits. True: it was, and has ended or, a
-  /// coroutine, suspended. It costs neither a switch nor a wait nor a stack.
-  ///
-  /// Whoever waits cannot go on before what it hosts has left its stack, not even to be cancelled:
-  /// a fiber when it ends, a coroutine when it waits (but in destructors). So a task is hosted only
-  /// by one with which it is cancelled. And a host has used little of its stack: what it runs has
-  /// the rest.
-  bool host(Task& task);
+  /// From a running task that is about to wait for `task`, and for nothing else. If that has not
+  /// begun, and is next in turn, it is switched to at once, and the waiter stays ready, to go on
+  /// after it: when it comes back, most likely there is nothing to wait for. That spares both of
+  /// them the whole wait.
+  void give_turn_to(Task& task);
 
   // From a running coroutine, before it returns to the worker.
   void leave_coroutine(Task& task, std::coroutine_handle<> handle, bool park) noexcept;
@@ -137,21 +133,22 @@ class Worker : public Current {
   /// above); and where a task goes that has had its turn.
   virtual Task* take_next(std::uint8_t /*at_least*/) noexcept { return nullptr; }
   virtual void put_back(Task& /*task*/) noexcept {}
-  /// Takes this one, if it has not begun and its turn is next.
+  /// Takes this one, if it has not begun, its turn is next, and nobody else has been waiting for
+  /// one; and where the task goes that has given up its turn for it: it has the next one.
   [[nodiscard]] virtual bool take_fresh(Task& /*task*/) noexcept { return false; }
+  virtual void put_next(Task& /*task*/) noexcept {}
 
   /// Tasks begun: a sign of life, for others to read.
   [[nodiscard]] std::uint64_t turns_begun() const noexcept {
     return turns_begun_.load(std::memory_order_relaxed);  // relaxed: a report
   }
 
-  bool fetches_;          // never changed while a task is about to leave
-  bool at_home_ = false;  // and settles what is left to do there
+  bool fetches_;  // never changed while a task is about to leave
   ReadyQueue ready_;
   std::uint32_t budget_ = 0;  // direct hops left until a task must come home
 
  private:
-  enum class After : std::uint8_t { nothing, requeue, park, finish, drop_runner };
+  enum class After : std::uint8_t { nothing, requeue, next, park, finish, drop_runner };
 
   static void fiber_main(void* worker);
   static void runner_main(void* worker);
@@ -161,11 +158,13 @@ class Worker : public Current {
                                   void (*entry)(void*));
   void give_fiber(Fiber* fiber, bool reusable) noexcept;
   [[nodiscard]] bool reusable(const Task& task) const noexcept;
+  [[nodiscard]] bool stays_warm(const Task& task) const noexcept;
+  [[nodiscard]] void* leave_ended(Task& task, Fiber& fiber);
   [[nodiscard]] bool on_hand(const Task& task) const noexcept;
   [[nodiscard]] stack::Strand& strand_of(Task& task) noexcept;
   [[nodiscard]] Task* next_for_runner() noexcept;
   void coroutine_left(Task& task) noexcept;
-  void leave_fiber(Task& task, After after);
+  void leave_fiber(Task& task, After after, Task* to = nullptr);
   [[nodiscard]] Task* next_to_hop_to() noexcept;
   void fetch(std::uint8_t at_least = 0) noexcept;
   void yield_fetching(Task& task);
@@ -187,10 +186,9 @@ class Worker : public Current {
     // relaxed: a report. No read-modify-write: only the worker counts.
     turns_begun_.store(turns_begun_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  void run_on_stack_of(Task& host, Task& task);
-  [[nodiscard]] bool may_host(const Task& waiter, const Task& task) const noexcept;
   [[nodiscard]] Task* next_for_this_fiber(const Task& finished) noexcept;
   [[nodiscard]] stack::Strand& next_strand() noexcept;
+  [[nodiscard]] stack::Strand& strand_to(Task& task) noexcept;
 
   Io& io_;
   std::atomic<std::thread::id> attached_to_{};

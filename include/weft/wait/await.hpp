@@ -81,7 +81,10 @@ class OpAwaiter {
   [[gnu::noinline]] bool begin(Wait& wait) {
     branch::point(op_);
     wait.throw_if_cancelled();
-    branch::help(wait, op_);
+    if constexpr (branch::helps<O>) {
+      op_.help();
+      wait.throw_if_cancelled();
+    }
     if (std::size_t k; branch::looks_ready(op_) && branch::ready(op_, k)) {
       polled_ = static_cast<std::uint16_t>(k);
       return true;

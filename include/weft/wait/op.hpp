@@ -24,7 +24,10 @@
 ///                 Called in the waiter once it has won: does the thing itself. False: a false
 ///                 alarm, or not all done yet; nothing is lost, and all is published again.
 ///     looks_ready()  optional, noexcept, cheap: may try_now() succeed? A glimpse without a lock;
-///                 a select polls only what looks ready
+///                 only what looks ready is polled
+///     help()      optional: called before it is polled, if the waiter waits for nothing else. It
+///     may
+///                 let others run, who bring about what is waited for
 ///     run_here()  optional: a thread that may block can simply do it; then take() follows
 ///
 /// The op does not move between arm() and the end of the suspension, so peers may write through
@@ -104,19 +107,14 @@ template <Op O>
     return op.try_now();
   }
 }
-/// The waiter waits for this alone, and some can be brought about by whoever waits for them.
-template <Op O>
-[[gnu::always_inline]] inline void help(const Wait& wait, O& op) {
-  if constexpr (requires { op.help(); }) {
-    if (op.help()) wait.throw_if_cancelled();  // which may have taken any time
-  }
-}
 /// The same out of line, for those who poll several.
 template <Op O>
 std::optional<std::size_t> poll(O& op) {
   std::size_t k;
   return ready(op, k) ? std::optional(k) : std::nullopt;
 }
+template <Op O>
+inline constexpr bool helps = requires(O op) { op.help(); };
 template <Op O>
 bool looks_ready(O& op) noexcept {
   if constexpr (requires { op.looks_ready(); }) {

@@ -64,7 +64,10 @@ template <Op O>
       if (here->turn_is_over()) wait->give_way();
     }
     wait->throw_if_cancelled();
-    branch::help(*wait, op);
+    if constexpr (branch::helps<O>) {
+      op.help();
+      wait->throw_if_cancelled();
+    }
   }
   if (std::size_t k; branch::looks_ready(op) && branch::ready(op, k)) return k;
   if (wait != nullptr) return wait_for(*wait, op);

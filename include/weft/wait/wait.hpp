@@ -10,7 +10,7 @@
 ///   1. claim() succeeds at most once per opening; the claimant alone writes the result, then
 ///   commits.
 ///   2. commit() and park() are read-modify-writes on the same word: whichever comes second resumes
-///   the waiter.
+///   the waiter. (A commit that sees it parked is second, and need not change the word.)
 ///      So no wake-up is lost, and there is no second variable to fence against.
 ///   3. Claim under the object's lock, write, unlock, *then* commit (WakeList does this). No lock
 ///   is held while
@@ -113,11 +113,6 @@ class Wait {
     arms_ = arms;
     arm_count_ = static_cast<std::uint8_t>(count < 255 ? count : 255);
     word_.store(0);  // seq_cst: then the waiter looks at its cancel flag, see reason_after_open()
-  }
-  /// For dumps, of a waiter that waits without having opened: it cannot be woken.
-  void describe(const Arm* arms, std::size_t count) noexcept {
-    arms_ = arms;
-    arm_count_ = static_cast<std::uint8_t>(count);
   }
   /// Ends it: from here on claims fail again.
   void close() noexcept {
