@@ -117,6 +117,11 @@ void Monitor::look_at(std::size_t index, Instant now) {
     return;  // the machine has other things to do
   ++stuck_;
   worker.stuck.store(true);
+  // What is hot there is taken by those who have nothing to do; there may be nobody.
+  {
+    const Io::Visit visit(pool_);  // it is in no queue for a moment
+    if (Task* task = worker.steal_hot(worker, turns)) pool_.inject(*task);
+  }
   if (worker.hot() || worker.anything_to_steal() || pool_.ranks_.highest() != RankedQueue::none) {
     pool_.idlers_.wake_one();
   }

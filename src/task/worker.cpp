@@ -298,13 +298,12 @@ __attribute__((no_sanitize("thread"))) void Worker::fiber_main(void* argument) {
   after_ = After::finish;
   left_ = &task;
   stack::Strand& to = next_strand();
-  if (!may_rest || !stays_warm(task)) {
+  if (!may_rest || task.keep_float_control_ || !stays_warm(task)) {
     stack::switch_strand(fiber.strand(), to, thread_, this, true);
     __builtin_unreachable();
   }
   stack::reset_float_control(thread_);
   fiber.rest();
-  fiber.strand().keep_float_control = false;
   return stack::switch_strand(fiber.strand(), to, thread_, this);
 }
 
@@ -422,7 +421,8 @@ std::coroutine_handle<> Worker::yield_coroutine(Task& task,
       task.resume_point_ = handle;
       --budget_;
       ready_.pop();
-      requeue(task);  // from here on it may go on elsewhere
+      wait = nullptr;  // for signal handlers
+      requeue(task);   // from here on it may go on elsewhere, and end
       begin(*next);
       return detail::transfer_to(std::exchange(next->resume_point_, {}));
     }

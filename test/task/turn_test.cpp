@@ -140,6 +140,25 @@ TEST(Turn, C1_FibersThatAreUsedAgainHaveNoRoundingOfOthers) {
   });
 }
 
+#if defined(__x86_64__)
+// By intrinsics, which leave the other control word alone.
+TEST(Turn, C1_NorOneThatTheyWereToldToKeep) {
+  on_both([] {
+    Scope scope;
+    const unsigned normal = __builtin_ia32_stmxcsr();
+    constexpr unsigned flush_to_zero = 0x8000;
+    for (int i = 0; i < 3; ++i) {
+      scope
+          .spawn([&] { __builtin_ia32_ldmxcsr(normal | flush_to_zero); },
+                 {.keep_float_control = true})
+          .get();
+      EXPECT_EQ(__builtin_ia32_stmxcsr(), normal);
+      scope.spawn([&] { EXPECT_EQ(__builtin_ia32_stmxcsr(), normal); }).get();
+    }
+  });
+}
+#endif
+
 // The joiner is not held up by a child that does not stop, or by whatever that waits for.
 TEST(Turn, S6_ACancelledJoinerUnwindsWhileTheChildIsShielded) {
   Loop loop({.kernel = make_virtual_kernel()});
@@ -177,11 +196,17 @@ TEST(Turn, S6_ACancelledJoinerUnwindsWhileTheChildIsShielded) {
   });
 }
 
-// It has the child's worker's next turn, but others take it if that is long in coming.
+// It has the child's worker's next turn, but others take it if that is long in coming; also if they
+// have something to do.
 TEST(Turn, S6_ACancelledJoinerUnwindsWhileTheChildComputes) {
-  Pool pool({.workers = 2, .report_stuck_after = Duration::zero()});
+  Pool pool({.workers = 2, .report_stuck_after = Duration::zero(), .most_spares = 0});
   std::atomic<bool> begun{false};
   std::atomic<bool> unwound{false};
+  for (int i = 0; i < 4; ++i) {
+    pool.spawn([&] {
+      while (!unwound.load()) yield();
+    });
+  }
   auto joiner = pool.spawn([&] {
     Scope scope;
     scope.spawn([] {}).get();

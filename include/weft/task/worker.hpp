@@ -1,10 +1,10 @@
 /// A worker: an OS thread in the act of running tasks. Engines derive from it.
 ///
-/// All switching is here, once. A task leaves its stack in one of three ways, and what must happen
-/// afterwards (requeue it, park its wait, free its fiber) is done by whoever arrives next, on
-/// *their* stack: "yield before commit". A leaving fiber switches directly to the next ready fiber
-/// if there is one, without a detour over the worker's own stack ("home"); after `budget` such hops
-/// it goes home, where the engine looks at timers, inbox and the outside world.
+/// All switching is here, once. A task leaves its stack in one of four ways, and what must happen
+/// afterwards (requeue it, make it the next, park its wait, free its fiber) is done by whoever
+/// comes next, on *their* stack: "yield before commit". A leaving fiber goes directly to the next
+/// ready one if there is any, without a detour over the worker's own stack ("home"); after `budget`
+/// such hops it goes home, where the engine looks at timers, inbox and the outside world.
 ///
 /// Coroutines run on a fiber as well, one after the other on the same: the worker's runner. It is
 /// only lent to them, and a coroutine that is suspended needs none. But a coroutine that must wait
