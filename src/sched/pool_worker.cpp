@@ -61,10 +61,11 @@ void PoolWorker::wake(Task& task) noexcept {
     pool_.idlers_.wake_one();
     return;
   }
-  set_hot(task);
+  put_next(task);
 }
 
-void PoolWorker::set_hot(Task& task) noexcept {
+// The hot one, which others take only if it has to wait for long.
+void PoolWorker::put_next(Task& task) noexcept {
   // Only we fill it: if it is empty it stays so. relaxed, then release: partner are the exchanges
   // of whoever takes it.
   if (hot_.load(std::memory_order_relaxed) == nullptr) {
@@ -106,14 +107,9 @@ bool PoolWorker::take_fresh(Task& task) noexcept {
   return fresh_.pop_newest(&task) != nullptr;
 }
 
-// The hot one, which others take only if it has to wait for long.
-void PoolWorker::put_next(Task& task) noexcept {
-  set_hot(task);
-}
-
 Task* PoolWorker::take_hot() noexcept {
   if (hot_.load(std::memory_order_relaxed) == nullptr) return nullptr;  // relaxed: only we fill it
-  return hot_.exchange(nullptr, std::memory_order_acq_rel);  // acq_rel: partner is wake()
+  return hot_.exchange(nullptr, std::memory_order_acq_rel);  // acq_rel: partner is put_next()
 }
 
 // The urgent first; what is less than normal only if there is nothing else.
@@ -240,7 +236,8 @@ Task* PoolWorker::steal_from(PoolWorker& victim) noexcept {
 
 Task* PoolWorker::steal_hot(PoolWorker& victim, std::uint64_t seen) noexcept {
   if (!victim.hot() || victim.turns_begun() != seen) return nullptr;
-  return victim.hot_.exchange(nullptr, std::memory_order_acq_rel);  // acq_rel: partner is wake()
+  return victim.hot_.exchange(nullptr,
+                              std::memory_order_acq_rel);  // acq_rel: partner is put_next()
 }
 
 std::size_t PoolWorker::queued() const noexcept {

@@ -106,7 +106,6 @@ class PoolWorker final : public Worker {
   bool wants_forks() const noexcept override;
   void forked() noexcept override;
   void push(Queue& queue, Task& task) noexcept;
-  void set_hot(Task& task) noexcept;
   [[nodiscard]] Task* choose_next(std::uint8_t at_least) noexcept;
   [[nodiscard]] Task* take_normal() noexcept;
   [[nodiscard]] Task* take_hot() noexcept;

@@ -25,9 +25,8 @@
 ///                 alarm, or not all done yet; nothing is lost, and all is published again.
 ///     looks_ready()  optional, noexcept, cheap: may try_now() succeed? A glimpse without a lock;
 ///                 only what looks ready is polled
-///     help()      optional: called before it is polled, if the waiter waits for nothing else. It
-///     may
-///                 let others run, who bring about what is waited for
+///     help()      optional: called before it is polled, if the waiter waits for nothing else.
+///                 Others may run meanwhile, and bring about what is waited for
 ///     run_here()  optional: a thread that may block can simply do it; then take() follows
 ///
 /// The op does not move between arm() and the end of the suspension, so peers may write through
