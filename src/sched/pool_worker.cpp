@@ -107,26 +107,12 @@ bool PoolWorker::take_fresh(Task& task) noexcept {
   return fresh_.pop_newest(&task) != nullptr;
 }
 
-Task* PoolWorker::take_hot() noexcept {
+[[gnu::always_inline]] inline Task* PoolWorker::take_hot() noexcept {
   if (hot_.load(std::memory_order_relaxed) == nullptr) return nullptr;  // relaxed: only we fill it
   return hot_.exchange(nullptr, std::memory_order_acq_rel);  // acq_rel: partner is put_next()
 }
 
-// The urgent first; what is less than normal only if there is nothing else.
-Task* PoolWorker::choose_next(std::uint8_t at_least) noexcept {
-  SharedRanks& ranks = pool_.ranks_;
-  if (ranks.about_highest() > priority::normal) {
-    if (Task* task = ranks.pop(std::max<int>(at_least, priority::normal + 1))) return task;
-  }
-  if (at_least > priority::normal) return nullptr;
-  if (Task* task = take_normal()) return task;
-  if (ranks.about_highest() < at_least || ranks.about_highest() == RankedQueue::none)
-    return nullptr;
-  if (Task* task = pool_.injector_.pop()) return task;
-  return ranks.pop(at_least);
-}
-
-Task* PoolWorker::take_normal() noexcept {
+[[gnu::always_inline]] inline Task* PoolWorker::take_normal() noexcept {
   if (++takes_ % one_queued_in == 0) {
     if (takes_ % one_old_in == 0) {
       if (Task* task = fresh_.pop()) return task;
@@ -143,6 +129,20 @@ Task* PoolWorker::take_normal() noexcept {
   if (Task* task = fresh_.pop_newest()) return task;
   if (Task* task = queue_.pop()) return task;
   return take_hot();
+}
+
+// The urgent first; what is less than normal only if there is nothing else.
+[[gnu::always_inline]] inline Task* PoolWorker::choose_next(std::uint8_t at_least) noexcept {
+  SharedRanks& ranks = pool_.ranks_;
+  if (ranks.about_highest() > priority::normal) {
+    if (Task* task = ranks.pop(std::max<int>(at_least, priority::normal + 1))) return task;
+  }
+  if (at_least > priority::normal) return nullptr;
+  if (Task* task = take_normal()) return task;
+  if (ranks.about_highest() < at_least || ranks.about_highest() == RankedQueue::none)
+    return nullptr;
+  if (Task* task = pool_.injector_.pop()) return task;
+  return ranks.pop(at_least);
 }
 
 Task* PoolWorker::take(std::uint8_t at_least) noexcept {

@@ -101,14 +101,18 @@ class PoolWorker final : public Worker {
 
   Task* take_next(std::uint8_t at_least) noexcept override { return take(at_least); }
   void put_back(Task& task) noexcept override;
+  bool put_woken(Task& task) noexcept override {
+    wake(task);
+    return true;
+  }
   bool take_fresh(Task& task) noexcept override;
   void put_next(Task& task) noexcept override;
   bool wants_forks() const noexcept override;
   void forked() noexcept override;
   void push(Queue& queue, Task& task) noexcept;
-  [[nodiscard]] Task* choose_next(std::uint8_t at_least) noexcept;
-  [[nodiscard]] Task* take_normal() noexcept;
-  [[nodiscard]] Task* take_hot() noexcept;
+  [[nodiscard]] inline Task* choose_next(std::uint8_t at_least) noexcept;
+  [[nodiscard]] inline Task* take_normal() noexcept;
+  [[nodiscard]] inline Task* take_hot() noexcept;
   void sample_wake(const Task& task) noexcept;
   void sample_turn(const Task* next) noexcept;
 

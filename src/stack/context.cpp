@@ -22,6 +22,54 @@ weft_context_entry:
     ud2
     .cfi_endproc
     .size weft_context_entry, . - weft_context_entry
+
+    .globl weft_switch_away
+    .hidden weft_switch_away
+    .type weft_switch_away, @function
+    .p2align 4
+weft_switch_away:
+    .cfi_startproc
+    endbr64
+    pushq %rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset rbp, -16
+    movq %rsp, %rbp
+    .cfi_def_cfa_register rbp
+    pushq %rbx
+    .cfi_offset rbx, -24
+    pushq %r12
+    .cfi_offset r12, -32
+    pushq %r13
+    .cfi_offset r13, -40
+    pushq %r14
+    .cfi_offset r14, -48
+    pushq %r15
+    .cfi_offset r15, -56
+    pushq %rcx
+    leaq 1f(%rip), %rax
+    movq %rsp, 0(%rdi)
+    movq %rbp, 8(%rdi)
+    movq %rax, 16(%rdi)
+    movq 0(%rsi), %rsp
+    movq 8(%rsi), %rbp
+    jmpq *16(%rsi)
+1:
+    movq %rdx, %rdi
+    call *(%rsp)
+    addq $8, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    .cfi_def_cfa rsp, 8
+    popq %rcx
+    .cfi_def_cfa_offset 0
+    .cfi_register rip, rcx
+    jmpq *%rcx
+    .cfi_endproc
+    .size weft_switch_away, . - weft_switch_away
 )");
 #elif defined(__aarch64__)
 asm(R"(

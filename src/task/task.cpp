@@ -154,7 +154,7 @@ void Task::disarm_joiner(Arm& arm) noexcept {
 void Task::suspend() {
   switch (flow()) {
     case Flow::fiber:
-      this_worker()->park_fiber();
+      this_worker()->park_fiber(*this);
       break;
     case Flow::thread:
       io_.block(*this);
@@ -163,7 +163,7 @@ void Task::suspend() {
       WEFT_CHECK(may_wait_on_stack_,
                  "a blocking call in a coroutine would stop its worker; co_await the "
                  "operation instead, for example co_await channel.recv_op()");
-      this_worker()->park_fiber();
+      this_worker()->park_fiber(*this);
   }
 }
 
@@ -183,7 +183,8 @@ void Task::give_way() {
 
 void Task::resume() noexcept {
   to_state(TaskState::ready);
-  io_.ready(*this);
+  Worker* const worker = this_worker();
+  if (worker == nullptr || !worker->keep(*this)) io_.ready(*this);
 }
 
 }  // namespace weft

@@ -4,63 +4,9 @@
 #include <weft/task/coro.hpp>
 #include <weft/task/io.hpp>
 
-#include <algorithm>
 #include <utility>
 
 namespace weft {
-
-namespace {
-
-constexpr const char* two_threads =
-    "two threads use one engine; give each thread its own Inline, or spawn into a Loop";
-
-}  // namespace
-
-void Inbox::drain_into(ReadyQueue& queue) noexcept {
-  Task* newest =
-      newest_.exchange(nullptr, std::memory_order_acquire);  // acquire: partner is push()
-  Task* oldest = nullptr;
-  while (newest != nullptr) {
-    Task* next = newest->next_ready();
-    newest->next_ready() = oldest;
-    oldest = newest;
-    newest = next;
-  }
-  while (oldest != nullptr) {
-    Task* next = oldest->next_ready();
-    queue.push(*oldest);
-    oldest = next;
-  }
-}
-
-void Worker::attach(bool with_fibers) {
-  if (with_fibers) alt_stack_.emplace();  // may throw: before anything else
-  WEFT_CHECK(attached_to_.exchange(std::this_thread::get_id()) == std::thread::id{}, two_threads);
-  thread_ = stack::ThreadState::capture();
-  // The thread may be unwinding (a loop that is run by a destructor); its tasks are not.
-  outer_exceptions_ = std::exchange(*thread_.exceptions, {});
-  stack::adopt_thread(home_.sanitizer);
-  outer_ = current();
-  set_current(this);
-}
-
-void Worker::detach() noexcept {
-  if (runner_ != nullptr) {
-    io_.stacks().give(Fiber::destroy(std::exchange(runner_, nullptr)));
-  }
-  while (idle_count_ > 0) io_.stacks().give(Fiber::destroy(idle_fibers_[--idle_count_]));
-  *thread_.exceptions = outer_exceptions_;
-  set_current(outer_);
-  attached_to_.store({});
-  alt_stack_.reset();
-}
-
-bool Worker::attached_here() const noexcept {
-  const std::thread::id owner = attached_to_.load();
-  if (owner == std::thread::id{}) return false;
-  WEFT_CHECK(owner == std::this_thread::get_id(), two_threads);
-  return true;
-}
 
 // The engine's last use of a completed task. If nobody else holds it, a value that was not claimed
 // dies here, after its task: it must not see the task that happens to run now as its own.
@@ -70,6 +16,12 @@ void Worker::end(Task& task) noexcept {
   task.release();
   io_.retire();
   if (!was_running) wait = running;
+}
+
+inline void Worker::settle_parked(Task& task) noexcept {
+  task.to_state(TaskState::blocked);
+  if (!task.park()) [[unlikely]]
+    task.resume();
 }
 
 // What the task that left could not do for itself, because it was still on its stack.
@@ -86,8 +38,7 @@ void Worker::settle() {
       put_next(*left_);
       break;
     case After::park:
-      left_->to_state(TaskState::blocked);
-      if (!left_->park()) left_->resume();
+      settle_parked(*left_);
       break;
     case After::finish:
       give_fiber(std::exchange(left_->fiber_, nullptr), reusable(*left_));
@@ -391,8 +342,39 @@ stack::Strand& Worker::strand_to(Task& task) noexcept {
   stack::received(&task);
 }
 
-void Worker::park_fiber() {
-  leave_fiber(*task(), After::park);
+// Whoever goes on settles what the one before left to do.
+void Worker::arrived(void* argument) {
+  auto* const worker = static_cast<Worker*>(argument);
+  if (worker->after_ == After::park) {
+    worker->after_ = After::nothing;
+    settle_parked(*worker->left_);
+  } else if (worker->after_ != After::nothing) {
+    worker->settle();
+  }
+}
+
+// What leave_fiber() does, in the usual case, without a return after the switch.
+void Worker::park_fiber(Task& task) {
+  Fiber* const fiber = task.fiber_;
+  Task* next = nullptr;
+  if (fiber != nullptr && fiber != runner_ && stack::can_switch_away(fiber->strand(), thread_)) {
+    task.publish_forks();
+    next = next_to_hop_to();
+  }
+  if (next == nullptr) {
+    leave_fiber(task, After::park);
+    return;
+  }
+  if (fetches_) {
+    after_ = After::park;
+    left_ = &task;
+  } else {
+    // Nobody but this worker, which is busy here, takes from ready_: so it may be parked before it
+    // is off its stack. Whoever wakes it meanwhile only queues it.
+    settle_parked(task);
+  }
+  take_up(*next);
+  stack::switch_strand_away(fiber->strand(), strand_of(*next), thread_, this, &Worker::arrived);
 }
 
 void Worker::leave_coroutine(Task& task, std::coroutine_handle<> handle, bool park) noexcept {
@@ -429,18 +411,6 @@ std::coroutine_handle<> Worker::yield_coroutine(Task& task,
   }
   leave_coroutine(task, handle, false);
   return std::noop_coroutine();
-}
-
-bool find_running_stack(stack::Running& running) noexcept {
-  const Task* task = this_task();
-  if (task == nullptr || task->fiber() == nullptr) return false;
-  running.stack = task->fiber()->stack();
-  running.tid = task->tid();
-  const std::string_view name = task->name();
-  const std::size_t size = std::min(name.size(), sizeof running.name - 1);
-  std::copy_n(name.data(), size, running.name);
-  running.name[size] = '\0';
-  return true;
 }
 
 void yield_elsewhere() {

@@ -132,7 +132,7 @@ def undisturbed():
 def running_threads():
     """Which thread runs which task, by the task's address."""
     found = {}
-    variable = gdb.lookup_static_symbol("weft::(anonymous namespace)::this_thread")
+    variable = gdb.lookup_global_symbol("weft_this_thread")
     layout = program.Layout()
     for thread in gdb.selected_inferior().threads():
         thread.switch()

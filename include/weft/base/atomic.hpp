@@ -41,6 +41,8 @@ inline void stall() noexcept {}
 #endif
 }
 
+// Everything is in line by force: compilers stop doing it by themselves in large files, and then
+// what takes one instruction takes twenty.
 template <class T>
 class Atomic {
   using Order = std::memory_order;
@@ -52,11 +54,11 @@ class Atomic {
   Atomic(const Atomic&) = delete;
   Atomic& operator=(const Atomic&) = delete;
 
-  T load(Order order = strongest) const noexcept {
+  [[gnu::always_inline]] T load(Order order = strongest) const noexcept {
     stall();
     return word_.load(order);
   }
-  void store(T value, Order order = strongest) noexcept {
+  [[gnu::always_inline]] void store(T value, Order order = strongest) noexcept {
     stall();
     if (order == strongest && only_thread()) {
       word_.store(value, std::memory_order_relaxed);  // relaxed: there is nobody else
@@ -64,39 +66,47 @@ class Atomic {
       word_.store(value, order);
     }
   }
-  T exchange(T value, Order order = strongest) noexcept {
+  [[gnu::always_inline]] T exchange(T value, Order order = strongest) noexcept {
     stall();
     if (!only_thread()) return word_.exchange(value, order);
     return change_alone([&](T) { return value; });
   }
   template <class... Orders>
-  bool compare_exchange_weak(T& expected, T value, Orders... orders) noexcept {
+  [[gnu::always_inline]] bool compare_exchange_weak(T& expected, T value,
+                                                    Orders... orders) noexcept {
     stall();
     return only_thread() ? replace_alone(expected, value)
                          : word_.compare_exchange_weak(expected, value, orders...);
   }
   template <class... Orders>
-  bool compare_exchange_strong(T& expected, T value, Orders... orders) noexcept {
+  [[gnu::always_inline]] bool compare_exchange_strong(T& expected, T value,
+                                                      Orders... orders) noexcept {
     stall();
     return only_thread() ? replace_alone(expected, value)
                          : word_.compare_exchange_strong(expected, value, orders...);
   }
-  T fetch_add(T value, Order order = strongest) noexcept {
+  [[gnu::always_inline]] T fetch_add(T value, Order order = strongest) noexcept {
     stall();
     if (!only_thread()) return word_.fetch_add(value, order);
     return change_alone([&](T before) { return static_cast<T>(before + value); });
   }
-  T fetch_sub(T value, Order order = strongest) noexcept {
+  [[gnu::always_inline]] T fetch_sub(T value, Order order = strongest) noexcept {
     stall();
     if (!only_thread()) return word_.fetch_sub(value, order);
     return change_alone([&](T before) { return static_cast<T>(before - value); });
   }
-  T fetch_or(T value, Order order = strongest) noexcept {
+  [[gnu::always_inline]] T fetch_or(T value, Order order = strongest) noexcept {
     stall();
     if (!only_thread()) return word_.fetch_or(value, order);
     return change_alone([&](T before) { return static_cast<T>(before | value); });
   }
-  T fetch_and(T value, Order order = strongest) noexcept {
+  /// Sets these bits; were they set already? One instruction, where fetch_or() takes a loop.
+  [[gnu::always_inline]] bool test_and_set(T bits, Order order = strongest) noexcept {
+    stall();
+    if (!only_thread()) return (word_.fetch_or(bits, order) & bits) != 0;
+    return (change_alone([&](T before) { return static_cast<T>(before | bits); }) & bits) != 0;
+  }
+  [[gnu::always_inline]] T fetch_and(T value, Order order = strongest) noexcept {
     stall();
     if (!only_thread()) return word_.fetch_and(value, order);
     return change_alone([&](T before) { return static_cast<T>(before & value); });
@@ -117,12 +127,12 @@ class Atomic {
  private:
   // relaxed, in both: there is nobody else.
   template <class F>
-  T change_alone(F change) noexcept {
+  [[gnu::always_inline]] T change_alone(F change) noexcept {
     const T before = word_.load(std::memory_order_relaxed);
     word_.store(change(before), std::memory_order_relaxed);
     return before;
   }
-  bool replace_alone(T& expected, T value) noexcept {
+  [[gnu::always_inline]] bool replace_alone(T& expected, T value) noexcept {
     const T before = word_.load(std::memory_order_relaxed);
     const bool same = before == expected;
     if (same) word_.store(value, std::memory_order_relaxed);

@@ -24,7 +24,7 @@ class ListNode {
 
   [[nodiscard]] bool linked() const noexcept { return next_ != nullptr; }
 
-  void unlink() noexcept {
+  [[gnu::always_inline]] void unlink() noexcept {
     if (!linked()) return;
     next_->prev_ = prev_;
     prev_->next_ = next_;
@@ -53,19 +53,21 @@ class List {
 
   [[nodiscard]] bool empty() const noexcept { return head_.next_ == &head_; }
 
-  void push_back(T& item) noexcept { insert(*head_.prev_, item); }
+  [[gnu::always_inline]] void push_back(T& item) noexcept { insert(*head_.prev_, item); }
   void push_front(T& item) noexcept { insert(head_, item); }
 
-  [[nodiscard]] T* front() const noexcept { return empty() ? nullptr : to_item(head_.next_); }
+  [[nodiscard, gnu::always_inline]] T* front() const noexcept {
+    return empty() ? nullptr : to_item(head_.next_);
+  }
 
-  T* pop_front() noexcept {
+  [[gnu::always_inline]] T* pop_front() noexcept {
     T* item = front();
     if (item != nullptr) static_cast<Node*>(item)->unlink();
     return item;
   }
 
   /// The item after `item`, or null at the end.
-  [[nodiscard]] T* next(const T& item) const noexcept {
+  [[nodiscard, gnu::always_inline]] T* next(const T& item) const noexcept {
     Node* node = static_cast<const Node&>(item).next_;
     return node == &head_ ? nullptr : to_item(node);
   }
@@ -85,7 +87,7 @@ class List {
  private:
   static T* to_item(Node* node) noexcept { return static_cast<T*>(node); }
 
-  void insert(Node& after, T& item) noexcept {
+  [[gnu::always_inline]] void insert(Node& after, T& item) noexcept {
     Node& node = item;
     WEFT_CHECK(!node.linked(), "list node is already in a list");
     node.prev_ = &after;

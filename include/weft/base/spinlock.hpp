@@ -22,7 +22,7 @@ inline void spin_pause() noexcept {
 
 class Spinlock {
  public:
-  void lock() noexcept {
+  [[gnu::always_inline]] void lock() noexcept {
     // acquire: partner is the release store in unlock().
     if (__builtin_expect(held_.exchange(true, std::memory_order_acquire), 0)) lock_slow();
   }
@@ -33,7 +33,7 @@ class Spinlock {
            !held_.exchange(true, std::memory_order_acquire);
   }
 
-  void unlock() noexcept {
+  [[gnu::always_inline]] void unlock() noexcept {
     // release: partner is the acquiring exchange in lock() and try_lock().
     held_.store(false, std::memory_order_release);
   }

@@ -94,4 +94,12 @@ struct Context {
 #error "weft has no context switch for this architecture yet: x86-64 and aarch64 are supported"
 #endif
 
+#if defined(__x86_64__)
+/// A switch for the end of a function: whoever switches back to `from`, with an argument, calls
+/// arrived(argument) there and then goes on in the caller's caller; by a jump as well, where a
+/// function with a switch in its middle would return. No float control is looked at.
+extern "C" void weft_switch_away(Context& from, const Context& to, void* argument,
+                                 void (*arrived)(void*)) noexcept;
+#endif
+
 }  // namespace weft::stack

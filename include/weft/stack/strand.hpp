@@ -94,4 +94,28 @@ inline void reset_float_control(const ThreadState& thread) noexcept {
   return argument;
 }
 
+/// For the end of a function, see weft_switch_away(). Not everywhere, and not if `from` has changed
+/// floating-point control, which somebody must restore afterwards.
+[[gnu::always_inline]] inline bool can_switch_away(const Strand& from,
+                                                   const ThreadState& thread) noexcept {
+#if defined(__x86_64__) && !defined(WEFT_ASAN) && !defined(WEFT_TSAN)
+  return !detail::float_control_changed(thread.control) && !from.keep_float_control;
+#else
+  static_cast<void>(from);
+  static_cast<void>(thread);
+  return false;
+#endif
+}
+[[gnu::always_inline]] inline void switch_strand_away(Strand& from, Strand& to, ThreadState& thread,
+                                                      void* argument,
+                                                      void (*arrived)(void*)) noexcept {
+#if defined(__x86_64__)
+  from.exceptions = *thread.exceptions;
+  *thread.exceptions = to.exceptions;
+  weft_switch_away(from.context, to.context, argument, arrived);
+#else
+  arrived(switch_strand(from, to, thread, argument));
+#endif
+}
+
 }  // namespace weft::stack

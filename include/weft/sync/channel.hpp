@@ -96,10 +96,14 @@ class Line {
     return arm;
   }
   /// Claims the first that can still be claimed; those that cannot have lost interest.
-  [[nodiscard]] Arm* claim_other(const Wait* self) noexcept {
-    while (Arm* arm = first_other(self)) {
-      remove(*arm);
-      if (arm->claim()) return arm;
+  [[nodiscard, gnu::always_inline]] Arm* claim_other(const Wait* self) noexcept {
+    for (Arm* arm = arms_.front(); arm != nullptr;) {
+      Arm* const next = arms_.next(*arm);
+      if (arm->wait != self) {
+        remove(*arm);
+        if (arm->claim()) return arm;
+      }
+      arm = next;
     }
     return nullptr;
   }
@@ -145,25 +149,27 @@ class Channel {
 
     explicit RecvOp(Channel& channel) noexcept : channel_(channel) {}
     ObjectId object() const noexcept { return channel_.id_; }
-    bool looks_ready() const noexcept {
+    [[gnu::always_inline]] bool looks_ready() const noexcept {
       return channel_.count_ > 0 || channel_.senders_.anybody() || channel_.closed_;
     }
-    bool try_now() {
+    [[gnu::always_inline]] bool try_now() {
+      Channel& channel = channel_;
       WakeList wakes;
-      std::lock_guard guard(channel_.lock_);
-      return channel_.take_locked(value_, nullptr, wakes);
+      std::lock_guard guard(channel.lock_);
+      return channel.take_locked(value_, nullptr, wakes);
     }
     Armed arm(Arm& arm) {
+      Channel& channel = channel_;
       WakeList wakes;
-      std::lock_guard guard(channel_.lock_);
-      if (channel_.could_recv(arm.wait)) {
+      std::lock_guard guard(channel.lock_);
+      if (channel.could_recv(arm.wait)) [[unlikely]] {
         // Ourselves first, then the peer: a sender in a select of its own may be gone in the
         // meantime.
         if (!arm.claim()) return Armed::lost;
-        return channel_.take_locked(value_, arm.wait, wakes) ? Armed::won : Armed::retry;
+        return channel.take_after_all(value_, *arm.wait, wakes) ? Armed::won : Armed::retry;
       }
       arm.slot = &value_;
-      channel_.receivers_.push_back(arm);
+      channel.receivers_.push_back(arm);
       return Armed::waiting;
     }
     void disarm(Arm& arm) noexcept { channel_.withdraw(channel_.receivers_, arm); }
@@ -186,27 +192,28 @@ class Channel {
 
     SendOp(Channel& channel, T value) : channel_(channel), offer_{std::move(value), true} {}
     ObjectId object() const noexcept { return channel_.id_; }
-    bool looks_ready() const noexcept {
+    [[gnu::always_inline]] bool looks_ready() const noexcept {
       return channel_.count_ < channel_.capacity_ || channel_.receivers_.anybody() ||
              channel_.closed_ || channel_.overflow_ != Overflow::block;
     }
-    bool try_now() {
+    [[gnu::always_inline]] bool try_now() {
+      Channel& channel = channel_;
       WakeList wakes;
-      std::lock_guard guard(channel_.lock_);
-      channel_.make_room();
-      return channel_.give_locked(offer_.value, nullptr, wakes, offer_.accepted);
+      std::lock_guard guard(channel.lock_);
+      channel.make_room();
+      return channel.give_locked(offer_.value, nullptr, wakes, offer_.accepted);
     }
     Armed arm(Arm& arm) {
+      Channel& channel = channel_;
       WakeList wakes;
-      std::lock_guard guard(channel_.lock_);
-      if (channel_.could_send(arm.wait)) {
-        channel_.make_room();  // may throw, so before the claim
+      std::lock_guard guard(channel.lock_);
+      if (channel.could_send(arm.wait)) [[unlikely]] {
+        channel.make_room();  // may throw, so before the claim
         if (!arm.claim()) return Armed::lost;
-        return channel_.give_locked(offer_.value, arm.wait, wakes, offer_.accepted) ? Armed::won
-                                                                                    : Armed::retry;
+        return channel.give_after_all(offer_, *arm.wait, wakes) ? Armed::won : Armed::retry;
       }
       arm.slot = &offer_;
-      channel_.senders_.push_back(arm);
+      channel.senders_.push_back(arm);
       return Armed::waiting;
     }
     void disarm(Arm& arm) noexcept { channel_.withdraw(channel_.senders_, arm); }
@@ -327,13 +334,21 @@ class Channel {
            receivers_.first_other(self) != nullptr;
   }
 
-  bool take_locked(std::optional<T>& into, const Wait* self, WakeList& wakes) {
+  // Whoever did not find anything when it tried, and does so when it is about to wait: rarely.
+  [[gnu::noinline]] bool take_after_all(std::optional<T>& into, const Wait& self, WakeList& wakes) {
+    return take_locked(into, &self, wakes);
+  }
+  [[gnu::noinline]] bool give_after_all(Offer& offer, const Wait& self, WakeList& wakes) {
+    return give_locked(offer.value, &self, wakes, offer.accepted);
+  }
+
+  [[gnu::always_inline]] bool take_locked(std::optional<T>& into, const Wait* self,
+                                          WakeList& wakes) {
     if (const std::size_t count = count_; count > 0) {
       into.emplace(std::move(slots_[0]));
       drop_first(count);
-      if (Arm* sender = senders_.claim_other(self)) {  // there is room again
-        accept(*sender, wakes);
-      }
+      if (senders_.anybody()) [[unlikely]]
+        accept_one(self, wakes);  // there is room again
       return true;
     }
     if (Arm* sender = senders_.claim_other(self)) {
@@ -346,7 +361,8 @@ class Channel {
   }
 
   /// What a full channel drops is then in `value`: it must not die under the lock.
-  bool give_locked(T& value, const Wait* self, WakeList& wakes, bool& accepted) {
+  [[gnu::always_inline]] bool give_locked(T& value, const Wait* self, WakeList& wakes,
+                                          bool& accepted) {
     if (closed_) {
       accepted = false;
       return true;
@@ -365,10 +381,12 @@ class Channel {
     return true;
   }
   /// From a sender that waited for room.
-  void accept(Arm& sender, WakeList& wakes) noexcept {
-    push(std::move(offer_of(sender).value), count_);
+  [[gnu::noinline]] void accept_one(const Wait* self, WakeList& wakes) noexcept {
+    Arm* const sender = senders_.claim_other(self);
+    if (sender == nullptr) return;
+    push(std::move(offer_of(*sender).value), count_);
     ++sent_;
-    wakes.add(sender);
+    wakes.add(*sender);
   }
   /// Into a full channel, in exchange for another value or for nothing.
   [[gnu::noinline]] void squeeze_in(T& value) noexcept {

@@ -107,13 +107,24 @@ class Worker : public Current {
   // From a running task: leaves the stack; returns when the task is resumed, maybe on another
   // worker.
   [[gnu::always_inline]] void yield_fiber(Task& task);
-  void park_fiber();
+  void park_fiber(Task& task);
 
   /// From a running task that is about to wait for `task`, and for nothing else. If that has not
   /// begun, and is next in turn, it is switched to at once, and the waiter stays ready, to go on
   /// after it: when it comes back, most likely there is nothing to wait for. That spares both of
   /// them the whole wait.
   void give_turn_to(Task& task);
+
+  /// A task has been woken by what runs on this worker. False: the Io shall say where it goes.
+  [[nodiscard]] bool keep(Task& task) noexcept {
+    if (&task.io_ != &io_ || task.priority_ != priority::normal || task.wanted_worker_ != 0 ||
+        task.flow() == Wait::Flow::thread) {
+      return false;
+    }
+    if (fetches_) return put_woken(task);
+    ready_.push(task);
+    return true;
+  }
 
   // From a running coroutine, before it returns to the worker.
   void leave_coroutine(Task& task, std::coroutine_handle<> handle, bool park) noexcept;
@@ -133,6 +144,8 @@ class Worker : public Current {
   /// above); and where a task goes that has had its turn.
   virtual Task* take_next(std::uint8_t /*at_least*/) noexcept { return nullptr; }
   virtual void put_back(Task& /*task*/) noexcept {}
+  /// Where one goes that was woken here, if it has no wishes; false: where all others go.
+  [[nodiscard]] virtual bool put_woken(Task& /*task*/) noexcept { return false; }
   /// Takes this one, if it has not begun, its turn is next, and nobody else has been waiting for
   /// one; and where the task goes that has given up its turn for it: it has the next one.
   [[nodiscard]] virtual bool take_fresh(Task& /*task*/) noexcept { return false; }
@@ -170,6 +183,8 @@ class Worker : public Current {
   void yield_fetching(Task& task);
   void requeue(Task& task) noexcept;
   void settle();
+  static void settle_parked(Task& task) noexcept;
+  static void arrived(void* worker);
   void end(Task& task) noexcept;
   void begin(Task& task) noexcept {
     task.to_state(TaskState::running);

@@ -89,6 +89,9 @@ class OpAwaiter {
       polled_ = static_cast<std::uint16_t>(k);
       return true;
     }
+    return start_waiting(wait);
+  }
+  [[gnu::noinline]] bool start_waiting(Wait& wait) {
     if (!waiting_) waiting_.emplace(*this);
     do {
       if (waiting_->suspension.publish(wait, op_)) {

@@ -115,7 +115,7 @@ std::optional<std::size_t> poll(O& op) {
 template <Op O>
 inline constexpr bool helps = requires(O op) { op.help(); };
 template <Op O>
-bool looks_ready(O& op) noexcept {
+[[gnu::always_inline]] inline bool looks_ready(O& op) noexcept {
   if constexpr (requires { op.looks_ready(); }) {
     return op.looks_ready();
   } else {
@@ -123,7 +123,7 @@ bool looks_ready(O& op) noexcept {
   }
 }
 template <Op O>
-ObjectId object(O& op, std::size_t k) {
+[[gnu::always_inline]] inline ObjectId object(O& op, std::size_t k) {
   if constexpr (BranchOp<O>) {
     return op.object(k);
   } else {
@@ -131,7 +131,7 @@ ObjectId object(O& op, std::size_t k) {
   }
 }
 template <Op O>
-Reason reason(O& op, std::size_t k) {
+[[gnu::always_inline]] inline Reason reason(O& op, std::size_t k) {
   if constexpr (BranchOp<O>) {
     return op.reason_of(k);
   } else {
@@ -139,7 +139,7 @@ Reason reason(O& op, std::size_t k) {
   }
 }
 template <Op O>
-Armed arm(O& op, std::size_t k, Arm& arm) {
+[[gnu::always_inline]] inline Armed arm(O& op, std::size_t k, Arm& arm) {
   if constexpr (BranchOp<O>) {
     return op.arm(k, arm);
   } else {
@@ -147,7 +147,7 @@ Armed arm(O& op, std::size_t k, Arm& arm) {
   }
 }
 template <Op O>
-void disarm(O& op, std::size_t k, Arm& arm) noexcept {
+[[gnu::always_inline]] inline void disarm(O& op, std::size_t k, Arm& arm) noexcept {
   if constexpr (BranchOp<O>) {
     op.disarm(k, arm);
   } else {
@@ -155,7 +155,7 @@ void disarm(O& op, std::size_t k, Arm& arm) noexcept {
   }
 }
 template <Op O>
-ResultOf<O> take(O& op, std::size_t k) {
+[[gnu::always_inline]] inline ResultOf<O> take(O& op, std::size_t k) {
   if constexpr (BranchOp<O>) {
     return op.take(k);
   } else {
@@ -177,14 +177,17 @@ inline constexpr bool outside = outside_of<O>();
 /// Before it is polled: the task is about to do this. What several things are waited for by is not
 /// known before, and could be any.
 template <Op O>
-[[gnu::always_inline]] inline void point(O& op) noexcept {
-  if (!detail::simulated()) [[likely]]
-    return;
+[[gnu::noinline]] void point_of(O& op) noexcept {
   if constexpr (LeafOp<O>) {
     detail::point({.object = op.object(), .what = O::reason.name, .outside = outside<O>});
   } else {
     detail::point({.what = "select"});
   }
+}
+template <Op O>
+[[gnu::always_inline]] inline void point(O& op) noexcept {
+  if (detail::simulated()) [[unlikely]]
+    point_of(op);
 }
 
 template <Op O>

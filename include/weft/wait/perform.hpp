@@ -11,10 +11,16 @@
 /// only take() is compiled into the caller, and all that comes before it once per kind of
 /// operation. (Small structs that are passed through a call in registers are put together in memory
 /// piece by piece and read back whole, which stalls the processor: half the time of a channel.)
+///
+/// Suspending happens in the caller too, between two calls: after a switch the processor expects
+/// returns to the calls of another fiber, and each `ret` to somewhere else costs 20 cycles. So
+/// there is none: the switch jumps back to where suspend() was called (stack/context.hpp).
 #pragma once
 
 #include <weft/wait/combine.hpp>
 #include <weft/wait/suspension.hpp>
+
+#include <memory>
 
 namespace weft {
 
@@ -24,13 +30,64 @@ namespace detail {
 /// sched/inline.
 void on_plain_thread(void (*body)(void*), void* argument);
 
+/// What a wait needs of its caller's frame; most operations do not wait. Made by the first
+/// publish(), and never destroyed: when the wait is over, there is nothing left to clean up.
 template <Op O>
-[[gnu::noinline]] std::size_t wait_for(Wait& wait, O& op) {
-  Suspension<O> suspension;
+union Room {
+  Room() noexcept {}
+  ~Room() {}
+  struct Waiting {
+    explicit Waiting(Wait& waiter) noexcept : wait(&waiter) {}
+    Wait* wait;
+    Suspension<O> suspension;
+  } waiting;
+};
+
+inline constexpr std::size_t nothing_to_wait_on = ~std::size_t{0};
+inline constexpr std::size_t must_suspend = nothing_to_wait_on - 1;
+
+/// The branch that can be taken; or must_suspend, and then go_on().
+template <Op O>
+[[gnu::always_inline]] inline std::size_t publish(O& op, Room<O>& room) {
+  auto& [wait, suspension] = room.waiting;
   do {
-    if (suspension.publish(wait, op)) wait.suspend();
-  } while (!suspension.settled(wait, op));
-  return suspension.finish(wait, op);
+    if (suspension.publish(*wait, op)) return must_suspend;
+  } while (!suspension.settled(*wait, op));
+  return suspension.finish(*wait, op);
+}
+/// The same; or nothing_to_wait_on: this is a plain thread.
+template <Op O>
+[[gnu::noinline]] std::size_t start_waiting(O& op, Room<O>& room) {
+  if (Current* const here = current(); here != nullptr && here->wait != nullptr) [[likely]] {
+    std::construct_at(&room.waiting, *here->wait);
+    return publish(op, room);
+  }
+  if constexpr (requires { op.run_here(); }) {
+    op.run_here();
+    return 0;
+  } else {
+    return nothing_to_wait_on;
+  }
+}
+template <Op O>
+[[gnu::noinline]] std::size_t go_on(O& op, Room<O>& room) {
+  auto& [wait, suspension] = room.waiting;
+  if constexpr (branch::hints<O>) {
+    if (!suspension.settled(*wait, op)) return publish(op, room);
+  }
+  return suspension.finish(*wait, op);
+}
+
+/// On a thread that has an Io of its own by now.
+template <Op O>
+std::size_t wait_here(O& op) {
+  Room<O> room;
+  std::size_t k = start_waiting(op, room);
+  while (k == must_suspend) {
+    room.waiting.wait->suspend();
+    k = go_on(op, room);
+  }
+  return k;
 }
 
 template <Op O>
@@ -43,49 +100,44 @@ template <Op O>
   on_plain_thread(
       [](void* argument) {
         auto& c = *static_cast<Call*>(argument);
-        c.outcome.emplace(Outcome<R>::of(
-            [&]() -> R { return branch::take(c.op, wait_for(*current()->wait, c.op)); }));
+        c.outcome.emplace(
+            Outcome<R>::of([&]() -> R { return branch::take(c.op, wait_here(c.op)); }));
       },
       &call);
   return std::move(*call.outcome).value();
 }
 
-inline constexpr std::size_t nothing_to_wait_on = ~std::size_t{0};
-
-/// Returns once it can be taken: which of its branches. Or that this is a plain thread, and it
-/// would have to wait.
+/// Which of its branches can be taken now; if none, start_waiting().
 template <Op O>
-[[gnu::noinline]] std::size_t come_true(O& op) {
-  Current* here = current();
-  Wait* wait = here == nullptr ? nullptr : here->wait;
-  if (wait != nullptr) {
+[[gnu::noinline]] std::size_t begin(O& op, Room<O>& room) {
+  Current* const here = current();
+  if (here != nullptr && here->wait != nullptr) [[likely]] {
+    Wait& wait = *here->wait;
     branch::point(op);
     if constexpr (branch::takes_turns<O>) {
-      if (here->turn_is_over()) wait->give_way();
+      if (here->turn_is_over()) wait.give_way();
     }
-    wait->throw_if_cancelled();
+    wait.throw_if_cancelled();
     if constexpr (branch::helps<O>) {
       op.help();
-      wait->throw_if_cancelled();
+      wait.throw_if_cancelled();
     }
   }
   if (std::size_t k; branch::looks_ready(op) && branch::ready(op, k)) return k;
-  if (wait != nullptr) return wait_for(*wait, op);
-  if constexpr (requires { op.run_here(); }) {
-    op.run_here();
-    return 0;
-  } else {
-    return nothing_to_wait_on;
-  }
+  return start_waiting(op, room);
 }
 
 }  // namespace detail
 
 template <Op O>
 [[gnu::always_inline]] inline ResultOf<O> perform(O&& op) {
-  const std::size_t k = detail::come_true(op);
-  if (k == detail::nothing_to_wait_on) [[unlikely]]
-    return detail::wait_on_plain_thread(op);
+  detail::Room<std::remove_reference_t<O>> room;
+  std::size_t k = detail::begin(op, room);
+  while (k >= detail::must_suspend) [[unlikely]] {
+    if (k == detail::nothing_to_wait_on) return detail::wait_on_plain_thread(op);
+    room.waiting.wait->suspend();
+    k = detail::go_on(op, room);
+  }
   return branch::take(op, k);
 }
 /// Of a copy: the same op can be performed again.

@@ -32,7 +32,7 @@ class Suspension {
 
   /// True: published, park now. False: it is over already. Then, once resumed: settled(), finish().
   /// `op` stays where it is until then.
-  [[nodiscard]] bool publish(Wait& wait, O& op) {
+  [[nodiscard, gnu::always_inline]] bool publish(Wait& wait, O& op) {
     for (std::size_t k = 0; k < count; ++k) {
       Arm& arm = arms_[k];
       arm.wait = &wait;
@@ -42,7 +42,7 @@ class Suspension {
     }
     for (;;) {
       wait.open(arms_.data(), count);
-      if (wait.cancel_reason_after_open() != CancelReason::none && wait.claim()) {
+      if (wait.cancel_reason_after_open() != CancelReason::none && wait.claim()) [[unlikely]] {
         wait.set_winner(Wait::by_cancel);
         return false;
       }
@@ -52,7 +52,7 @@ class Suspension {
           return true;
         case Armed::won:
           return false;
-        case Armed::retry:
+        [[unlikely]] case Armed::retry:
           disarm_all_but(Wait::by_cancel, op);
           break;
       }
