@@ -97,6 +97,8 @@ std::vector<Server> all_servers() {
   std::vector<Server> servers{{"epoll", run_raw_epoll}};
 #if defined(WEFT_BENCH_URING)
   servers.push_back({"uring", run_raw_uring});
+  servers.push_back({"uring-exact", run_exact_uring});
+  servers.push_back({"uring-calls", run_calling_uring});
   servers.push_back({"uring-ready", run_ready_uring});
 #endif
   const auto ours = weft_servers();

@@ -1,5 +1,9 @@
-// The raw io_uring server: multishot accept, multishot receives into provided buffers, and a send
-// from the very buffer that was received. One system call per turn of the loop.
+// The raw io_uring servers: multishot accept, receives into provided buffers, and a send from the
+// very buffer that was received. One system call per turn of the loop.
+//
+// Two of them give up part of that, to show what each part is worth: one receives only when the
+// last answer is on its way, as a task does that reads, writes and reads again (so that nothing is
+// taken that nobody has asked for), the other sends by a call of its own.
 #if defined(WEFT_BENCH_URING)
 
 #include "net/servers.hpp"
@@ -17,9 +21,15 @@ namespace weft::bench {
 
 namespace {
 
+struct Style {
+  bool ahead = true;   // receives go on by themselves
+  bool calls = false;  // a send is a system call
+};
+
 class UringServer {
  public:
-  UringServer(int listen_fd, int stop_fd) : listen_fd_(listen_fd), buffers_(ring_) {
+  UringServer(int listen_fd, int stop_fd, Style style)
+      : listen_fd_(listen_fd), style_(style), buffers_(ring_) {
     next_.resize(Buffers::count);
     sizes_.resize(Buffers::count);
     accept();
@@ -91,7 +101,11 @@ class UringServer {
   }
 
   void receive(int fd) {
-    prepare_receive(ring_.next(), fd, tag(fd, receive_event));
+    io_uring_sqe* sqe = ring_.next();
+    prepare_receive(sqe, fd, tag(fd, receive_event));
+    if (!style_.ahead) {  // there is nothing yet, most likely
+      sqe->ioprio = IORING_RECVSEND_POLL_FIRST;
+    }
     connections_[static_cast<std::size_t>(fd)].receiving = true;
   }
 
@@ -106,6 +120,7 @@ class UringServer {
       return close_if_done(fd);
     }
     const std::uint16_t id = Buffers::id(cqe);
+    if (style_.calls) return answer_by_call(fd, id, static_cast<std::size_t>(cqe.res));
     sizes_[id] = static_cast<unsigned>(cqe.res);
     next_[id] = none;
     if (connection.first == none) {
@@ -115,7 +130,14 @@ class UringServer {
     }
     connection.last = id;
     if (!connection.sending) send(fd);
-    if (!connection.receiving) receive(fd);
+    if (style_.ahead && !connection.receiving) receive(fd);
+  }
+
+  void answer_by_call(int fd, std::uint16_t id, std::size_t size) {
+    // If that fails the receive fails as well, and ends the connection. It fits: small requests.
+    static_cast<void>(::send(fd, buffers_.data(id), size, MSG_NOSIGNAL));
+    buffers_.give(id);
+    if (!connections_[static_cast<std::size_t>(fd)].receiving) receive(fd);
   }
 
   // One at a time: two sends on one socket could overtake each other.
@@ -137,7 +159,8 @@ class UringServer {
     // After a failed send the receive fails as well, and ends the connection.
     while (failed && connection.first != none) give_first(connection);
     if (connection.first != none) return send(fd);
-    if (connection.ended) close_if_done(fd);
+    if (connection.ended) return close_if_done(fd);
+    if (!connection.receiving) receive(fd);
   }
 
   void give_first(Connection& connection) {
@@ -151,6 +174,7 @@ class UringServer {
   }
 
   const int listen_fd_;
+  const Style style_;
   bool stopped_ = false;
   Ring ring_;
   Buffers buffers_;
@@ -163,7 +187,13 @@ class UringServer {
 }  // namespace
 
 void run_raw_uring(int listen_fd, int stop_fd) {
-  UringServer(listen_fd, stop_fd).run();
+  UringServer(listen_fd, stop_fd, {}).run();
+}
+void run_exact_uring(int listen_fd, int stop_fd) {
+  UringServer(listen_fd, stop_fd, {.ahead = false}).run();
+}
+void run_calling_uring(int listen_fd, int stop_fd) {
+  UringServer(listen_fd, stop_fd, {.calls = true}).run();
 }
 
 }  // namespace weft::bench

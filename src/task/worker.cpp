@@ -301,9 +301,23 @@ void Worker::give_turn_to(Task& task) {
   if (has_stack && take_fresh(task)) leave_fiber(*waiter, After::next, &task);
 }
 
+// Of one that has a stack, or can have a warm one. A turn counts also if it is one too many.
+[[gnu::always_inline]] inline stack::Strand& Worker::strand_to(Task& task) noexcept {
+  if (budget_ > 0) --budget_;
+  begin(task);
+  if (on_hand(task)) return strand_of(task);
+  if (task.flow() == Wait::Flow::coroutine || task.keep_float_control_ ||
+      !idle_fibers_[idle_count_ - 1]->resting()) {
+    return *strand_for(task);
+  }
+  task.fiber_ = idle_fibers_[--idle_count_];
+  task.fiber_->go_on(false);
+  return task.fiber_->strand();
+}
+
 // Where a leaving fiber goes. A task that begins need not be sent home for, if there is a warm
 // fiber for it.
-stack::Strand& Worker::next_strand() noexcept {
+[[gnu::always_inline]] inline stack::Strand& Worker::next_strand() noexcept {
   if (Task* const next = next_to_hop_to()) [[likely]] {
     take_up(*next);
     return strand_of(*next);
@@ -315,13 +329,6 @@ stack::Strand& Worker::next_strand() noexcept {
   }
   ready_.pop();
   return strand_to(*next);
-}
-
-// Of one that has a stack, or can have a warm one. A turn counts also if it is one too many.
-stack::Strand& Worker::strand_to(Task& task) noexcept {
-  if (budget_ > 0) --budget_;
-  begin(task);
-  return *strand_for(task);
 }
 
 // `to`: a task that has been taken, and has a stack. Else to whoever is next.
@@ -357,7 +364,7 @@ void Worker::arrived(void* argument) {
 void Worker::park_fiber(Task& task) {
   Fiber* const fiber = task.fiber_;
   Task* next = nullptr;
-  if (fiber != nullptr && fiber != runner_ && stack::can_switch_away(fiber->strand(), thread_)) {
+  if (fiber != nullptr && fiber != runner_ && !stack::races_matter()) {
     task.publish_forks();
     next = next_to_hop_to();
   }
@@ -365,16 +372,21 @@ void Worker::park_fiber(Task& task) {
     leave_fiber(task, After::park);
     return;
   }
-  if (fetches_) {
+  if (fetches_ || task.observer_ != nullptr) {
     after_ = After::park;
     left_ = &task;
   } else {
-    // Nobody but this worker, which is busy here, takes from ready_: so it may be parked before it
-    // is off its stack. Whoever wakes it meanwhile only queues it.
+    // Early: nobody but this worker, which is busy here, goes on with it or looks at its stack, and
+    // whoever wakes it only queues it. (An observer might do anything, even look at its stack.)
     settle_parked(task);
   }
   take_up(*next);
-  stack::switch_strand_away(fiber->strand(), strand_of(*next), thread_, this, &Worker::arrived);
+  stack::Strand& to = strand_of(*next);
+  if (stack::can_switch_away(fiber->strand(), thread_)) {
+    stack::switch_strand_away(fiber->strand(), to, thread_, this, &Worker::arrived);
+  } else {
+    arrived(stack::switch_strand(fiber->strand(), to, thread_, this));
+  }
 }
 
 void Worker::leave_coroutine(Task& task, std::coroutine_handle<> handle, bool park) noexcept {

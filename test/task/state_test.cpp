@@ -79,6 +79,47 @@ TEST(StateDeathTest, T5_IllegalEdgesAreAsserted) {
                "task 'main' \\(tid 1\\) cannot go from running to created");
 }
 
+/// Starts something urgent at the n-th time that `it` waits.
+class Starter final : public Observer {
+ public:
+  Starter(Loop& loop, int n) : loop_(loop), n_(n) {}
+  void on_edge(const Task& task, TaskState, TaskState to) noexcept override {
+    if (to != TaskState::blocked || task.name() != "it" || ++seen_ != n_) return;
+    loop_.spawn([this] { started = true; }, {.name = "urgent", .priority = priority::urgent});
+  }
+  bool started = false;
+
+ private:
+  Loop& loop_;
+  const int n_;
+  int seen_ = 0;
+};
+
+// An urgent task changes how a loop keeps those that are ready, here while one is about to leave.
+TEST(State, T5_AHookMayStartWhatIsUrgent) {
+  for (int n = 1; n <= 6; ++n) {
+    Loop loop;
+    Starter starter(loop, n);
+    loop.observe(&starter);
+    Channel<int> values;
+    int received = 0;
+    loop.spawn(
+        [&] {
+          for (int i = 0; i < 20; ++i) values.send(i);
+        },
+        {.name = "it"});
+    loop.spawn([&] {
+      for (int i = 0; i < 20; ++i) received += values.recv() ? 1 : 0;
+    });
+    loop.spawn([] {
+      for (int i = 0; i < 200; ++i) yield();
+    });
+    loop.run();
+    EXPECT_EQ(received, 20);
+    EXPECT_TRUE(starter.started);
+  }
+}
+
 TEST(State, T1_TidsAreUniqueAndRising) {
   Loop loop;
   std::vector<std::uint64_t> tids;

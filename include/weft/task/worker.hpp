@@ -2,9 +2,11 @@
 ///
 /// All switching is here, once. A task leaves its stack in one of four ways, and what must happen
 /// afterwards (requeue it, make it the next, park its wait, free its fiber) is done by whoever
-/// comes next, on *their* stack: "yield before commit". A leaving fiber goes directly to the next
-/// ready one if there is any, without a detour over the worker's own stack ("home"); after `budget`
-/// such hops it goes home, where the engine looks at timers, inbox and the outside world.
+/// comes next, on *their* stack: "yield before commit". Where nobody else could take the task up
+/// (on a loop), a task that yields or waits does the first and third of these itself, before it
+/// leaves. A leaving fiber goes directly to the next ready one if there is any, without a detour
+/// over the worker's own stack ("home"); after `budget` such hops it goes home, where the engine
+/// looks at timers, inbox and the outside world.
 ///
 /// Coroutines run on a fiber as well, one after the other on the same: the worker's runner. It is
 /// only lent to them, and a coroutine that is suspended needs none. But a coroutine that must wait

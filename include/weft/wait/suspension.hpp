@@ -14,6 +14,7 @@
 /// (test/model/select.pml shows both).
 #pragma once
 
+#include <weft/base/check.hpp>
 #include <weft/wait/op.hpp>
 
 #include <array>
@@ -76,6 +77,7 @@ class Suspension {
   std::size_t finish(Wait& wait, O& op) {
     const std::uint16_t winner = wait.winner();
     disarm_all_but(winner, op);
+    check_withdrawn();
     wait.close();
     if (winner == Wait::by_cancel) wait.throw_cancelled();
     return winner;
@@ -100,6 +102,7 @@ class Suspension {
     } catch (...) {
       if (!wait.claim()) return Armed::lost;  // another case has won already; that is what counts
       disarm_all_but(Wait::by_cancel, op);
+      check_withdrawn();
       wait.close();
       throw;
     }
@@ -109,6 +112,14 @@ class Suspension {
     for (std::size_t k = 0; k < count; ++k) {
       if (arms_[k].published && k != winner) branch::disarm(op, k, arms_[k]);
       arms_[k].published = false;
+    }
+  }
+
+  /// Not left to destructors: perform() has none run.
+  void check_withdrawn() const noexcept {
+    for (const Arm& arm : arms_) {
+      WEFT_CHECK(!arm.linked(), "an operation (", arm.reason.name,
+                 ") is over and still in a queue: whoever claims an Arm, and disarm(), unlinks it");
     }
   }
 

@@ -15,7 +15,8 @@
 ///   3. Claim under the object's lock, write, unlock, *then* commit (WakeList does this). No lock
 ///   is held while
 ///      waking or switching; a woken waiter may destroy the object.
-///   4. park() only once the waiter's context is saved, on the worker's own stack.
+///   4. park() only once the waiter's context is saved, off its stack; or while nobody but the very
+///   thread that parks could go on with it (a loop's), which will have saved it by then.
 ///   5. A value or a lock moves only to a wait that has been claimed: nothing is received and then
 ///   dropped.
 ///
@@ -170,7 +171,7 @@ class Wait {
     }
   }
 
-  // Called by the engine, off the waiter's stack
+  // Called by the engine, as rule 4 says
 
   /// True: parked, the committer will resume. False: already done, the caller must resume it.
   [[nodiscard]] bool park() noexcept {
