@@ -31,7 +31,6 @@
 #include <exception>
 #include <iterator>
 #include <memory>
-#include <mutex>
 #include <optional>
 
 namespace weft {
@@ -155,13 +154,13 @@ class Channel {
     [[gnu::always_inline]] bool try_now() {
       Channel& channel = channel_;
       WakeList wakes;
-      std::lock_guard guard(channel.lock_);
+      const SpinGuard guard(channel.lock_);
       return channel.take_locked(value_, nullptr, wakes);
     }
     Armed arm(Arm& arm) {
       Channel& channel = channel_;
       WakeList wakes;
-      std::lock_guard guard(channel.lock_);
+      const SpinGuard guard(channel.lock_);
       if (channel.could_recv(arm.wait)) [[unlikely]] {
         // Ourselves first, then the peer: a sender in a select of its own may be gone in the
         // meantime.
@@ -199,14 +198,14 @@ class Channel {
     [[gnu::always_inline]] bool try_now() {
       Channel& channel = channel_;
       WakeList wakes;
-      std::lock_guard guard(channel.lock_);
+      const SpinGuard guard(channel.lock_);
       channel.make_room();
       return channel.give_locked(offer_.value, nullptr, wakes, offer_.accepted);
     }
     Armed arm(Arm& arm) {
       Channel& channel = channel_;
       WakeList wakes;
-      std::lock_guard guard(channel.lock_);
+      const SpinGuard guard(channel.lock_);
       if (channel.could_send(arm.wait)) [[unlikely]] {
         channel.make_room();  // may throw, so before the claim
         if (!arm.claim()) return Armed::lost;
@@ -246,7 +245,7 @@ class Channel {
     detail::point(id_, Access::write, "try_recv");
     std::optional<T> value;
     WakeList wakes;
-    std::lock_guard guard(lock_);
+    const SpinGuard guard(lock_);
     static_cast<void>(take_locked(value, nullptr, wakes));
     return value;
   }
@@ -255,7 +254,7 @@ class Channel {
     detail::point(id_, Access::write, "try_send");
     bool accepted = true;
     WakeList wakes;
-    std::lock_guard guard(lock_);
+    const SpinGuard guard(lock_);
     make_room();
     return give_locked(value, nullptr, wakes, accepted) && accepted;
   }
@@ -270,7 +269,7 @@ class Channel {
   void close_with(std::exception_ptr error) noexcept {
     detail::point(id_, Access::write, "close");
     WakeList wakes;
-    std::lock_guard guard(lock_);
+    const SpinGuard guard(lock_);
     if (closed_) return;
     closed_ = true;
     error_ = std::move(error);
@@ -282,19 +281,19 @@ class Channel {
   }
   [[nodiscard]] bool closed() const noexcept {
     detail::point(id_, Access::read, "closed?");
-    std::lock_guard guard(lock_);
+    const SpinGuard guard(lock_);
     return closed_;
   }
 
   [[nodiscard]] std::size_t size() const noexcept {
     detail::point(id_, Access::read, "size");
-    std::lock_guard guard(lock_);
+    const SpinGuard guard(lock_);
     return count_;
   }
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] ChannelStats stats() const noexcept {
     detail::point(id_, Access::read, "stats");
-    std::lock_guard guard(lock_);
+    const SpinGuard guard(lock_);
     return {.sent = sent_,
             .received = sent_ - dropped_ - count_,
             .dropped = dropped_,
@@ -438,13 +437,13 @@ class Channel {
   }
 
   void withdraw(detail::Line& line, Arm& arm) noexcept {
-    std::lock_guard guard(lock_);
+    const SpinGuard guard(lock_);
     line.remove(arm);
   }
   [[gnu::noinline]] void throw_if_failed() const {
     std::exception_ptr error;
     {
-      std::lock_guard guard(lock_);
+      const SpinGuard guard(lock_);
       error = error_;
     }
     if (error) std::rethrow_exception(error);

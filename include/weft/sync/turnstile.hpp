@@ -44,7 +44,6 @@
 #include <weft/wait/perform.hpp>
 
 #include <cstdint>
-#include <mutex>
 #include <utility>
 
 namespace weft {
@@ -78,7 +77,7 @@ class Turnstile {
   decltype(auto) change(F&& f, const char* what = "change") {
     detail::point(id_, Access::write, what);
     WakeList wakes;
-    std::lock_guard guard(lock_);
+    const SpinGuard guard(lock_);
     struct Serve {
       Turnstile& turnstile;
       WakeList& wakes;
@@ -90,7 +89,7 @@ class Turnstile {
   template <class F>
   decltype(auto) look(F&& f) const {
     detail::point(id_, Access::read, "look");
-    std::lock_guard guard(lock_);
+    const SpinGuard guard(lock_);
     return f();
   }
   /// Passes without waiting, or does not. Where one may overtake, any number of times: whoever does
@@ -99,7 +98,7 @@ class Turnstile {
   [[nodiscard]] bool try_pass(Request& request) {
     detail::point(id_, Access::write, "try");
     if constexpr (Self::overtaking) {
-      std::lock_guard guard(lock_);
+      const SpinGuard guard(lock_);
       if (!self().may_pass(request)) return false;
       self().let_pass(request);
       return true;
@@ -117,7 +116,7 @@ class Turnstile {
   template <class Request>
   [[nodiscard]] bool pass_now(Request& request) {
     ChainWakes<> wakes;
-    std::lock_guard guard(lock_);
+    const SpinGuard guard(lock_);
     return pass_if_first(request, wakes);
   }
 
@@ -151,7 +150,7 @@ class Turnstile {
   template <class Request>
   Armed arm(Arm& arm, Request& request) {
     ChainWakes<> wakes;
-    std::lock_guard guard(lock_);
+    const SpinGuard guard(lock_);
     if (may_pass_now(request)) {
       if (!arm.claim()) return Armed::lost;
       pass(request, wakes);
@@ -171,7 +170,7 @@ class Turnstile {
   }
   void disarm(Arm& arm) noexcept {
     WakeList wakes;
-    std::lock_guard guard(lock_);
+    const SpinGuard guard(lock_);
     arm.unlink();
     serve(wakes);
   }
@@ -224,7 +223,7 @@ class Turnstile {
   bool come(Request& request) noexcept {
     if (!request.passed) {
       detail::point(id_, Access::write, "come");
-      std::lock_guard guard(lock_);
+      const SpinGuard guard(lock_);
       told_ = false;
       if (!self().may_pass(request)) return false;
       self().let_pass(request);
