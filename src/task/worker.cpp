@@ -360,6 +360,15 @@ void Worker::arrived(void* argument) {
   }
 }
 
+namespace {
+// Apart, because it makes a function save all registers.
+[[gnu::noinline]] void switch_in_the_middle(stack::Strand& from, stack::Strand& to,
+                                            stack::ThreadState& thread, Worker* worker,
+                                            void (*arrived)(void*)) {
+  arrived(stack::switch_strand(from, to, thread, worker));
+}
+}  // namespace
+
 // What leave_fiber() does, in the usual case, without a return after the switch.
 void Worker::park_fiber(Task& task) {
   Fiber* const fiber = task.fiber_;
@@ -385,7 +394,7 @@ void Worker::park_fiber(Task& task) {
   if (stack::can_switch_away(fiber->strand(), thread_)) {
     stack::switch_strand_away(fiber->strand(), to, thread_, this, &Worker::arrived);
   } else {
-    arrived(stack::switch_strand(fiber->strand(), to, thread_, this));
+    switch_in_the_middle(fiber->strand(), to, thread_, this, &Worker::arrived);
   }
 }
 

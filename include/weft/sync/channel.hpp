@@ -157,7 +157,7 @@ class Channel {
       const SpinGuard guard(channel.lock_);
       return channel.take_locked(value_, nullptr, wakes);
     }
-    Armed arm(Arm& arm) {
+    [[gnu::always_inline]] Armed arm(Arm& arm) {
       Channel& channel = channel_;
       WakeList wakes;
       const SpinGuard guard(channel.lock_);
@@ -202,7 +202,7 @@ class Channel {
       channel.make_room();
       return channel.give_locked(offer_.value, nullptr, wakes, offer_.accepted);
     }
-    Armed arm(Arm& arm) {
+    [[gnu::always_inline]] Armed arm(Arm& arm) {
       Channel& channel = channel_;
       WakeList wakes;
       const SpinGuard guard(channel.lock_);
