@@ -4,6 +4,9 @@
 // the argument comes in the register that switch_context passes it in. The return address is
 // declared undefined, which is how unwinders (gdb, perf, C++ exceptions, backtrace) know that this
 // is the end.
+//
+// And weft_switch_away, of which context.hpp tells. Its frame is an ordinary one, to unwinders too;
+// the word that keeps it aligned holds `arrived`.
 #if defined(__x86_64__)
 asm(R"(
     .text

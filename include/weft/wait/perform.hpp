@@ -30,8 +30,8 @@ namespace detail {
 /// sched/inline.
 void on_plain_thread(void (*body)(void*), void* argument);
 
-/// What a wait needs of its caller's frame; most operations do not wait. Made by the first
-/// publish(), and never destroyed: when the wait is over, there is nothing left to clean up.
+/// What a wait needs of its caller's frame; most operations do not wait. Made by start_waiting(),
+/// and never destroyed: when the wait is over, nothing is left to clean up (finish() checks it).
 template <Op O>
 union Room {
   Room() noexcept {}
