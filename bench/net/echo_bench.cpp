@@ -99,6 +99,7 @@ std::vector<Server> all_servers() {
   servers.push_back({"uring", run_raw_uring});
   servers.push_back({"uring-exact", run_exact_uring});
   servers.push_back({"uring-calls", run_calling_uring});
+  servers.push_back({"uring-shared", run_shared_uring});
   servers.push_back({"uring-ready", run_ready_uring});
 #endif
   const auto ours = weft_servers();

@@ -1,9 +1,11 @@
 // The raw io_uring servers: multishot accept, receives into provided buffers, and a send from the
 // very buffer that was received. One system call per turn of the loop.
 //
-// Two of them give up part of that, to show what each part is worth: one receives only when the
+// Three of them give up part of that, to show what each part is worth: one receives only when the
 // last answer is on its way, as a task does that reads, writes and reads again (so that nothing is
-// taken that nobody has asked for), the other sends by a call of its own.
+// taken that nobody has asked for), one sends by a call of its own, and one does that with a ring
+// that any thread may use, as a library's must be: then every call also runs what the ring has
+// pending.
 #if defined(WEFT_BENCH_URING)
 
 #include "net/servers.hpp"
@@ -22,8 +24,9 @@ namespace weft::bench {
 namespace {
 
 struct Style {
-  bool ahead = true;   // receives go on by themselves
-  bool calls = false;  // a send is a system call
+  bool ahead = true;    // receives go on by themselves
+  bool calls = false;   // a send is a system call
+  bool shared = false;  // the ring is not tied to this thread
 };
 
 class UringServer {
@@ -176,7 +179,7 @@ class UringServer {
   const int listen_fd_;
   const Style style_;
   bool stopped_ = false;
-  Ring ring_;
+  Ring ring_{style_.shared ? IORING_SETUP_COOP_TASKRUN : Ring::own_thread};
   Buffers buffers_;
   std::vector<Connection> connections_;  // by descriptor
   std::vector<int> next_;                // by buffer: the next one of the same connection
@@ -194,6 +197,9 @@ void run_exact_uring(int listen_fd, int stop_fd) {
 }
 void run_calling_uring(int listen_fd, int stop_fd) {
   UringServer(listen_fd, stop_fd, {.calls = true}).run();
+}
+void run_shared_uring(int listen_fd, int stop_fd) {
+  UringServer(listen_fd, stop_fd, {.calls = true, .shared = true}).run();
 }
 
 }  // namespace weft::bench

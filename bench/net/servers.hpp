@@ -23,9 +23,11 @@ struct Server {
 void run_raw_epoll(int listen_fd, int stop_fd);
 #if defined(WEFT_BENCH_URING)
 void run_raw_uring(int listen_fd, int stop_fd);
-/// Receives nothing that was not asked for; and: sends by calls. See raw_uring.cpp.
+/// Receives nothing that was not asked for; sends by calls; and that on a ring that any thread may
+/// use. See raw_uring.cpp.
 void run_exact_uring(int listen_fd, int stop_fd);
 void run_calling_uring(int listen_fd, int stop_fd);
+void run_shared_uring(int listen_fd, int stop_fd);
 /// io_uring says when a connection is ready; receiving and sending are calls, as with epoll.
 void run_ready_uring(int listen_fd, int stop_fd);
 #endif
