@@ -8,16 +8,26 @@ namespace weft {
 // cache. Holders come back soon: in the half microsecond between two looks one that stays
 // undisturbed takes the lock a dozen times and more. (Looking again after one pause, a channel that
 // two cores share took four times as long per value.)
-void Spinlock::lock_slow() noexcept {
+void spin_between_looks(int look) noexcept {
   constexpr int pauses_between_looks = 32;
   constexpr int looks_before_yield = 8;
+  if (look < looks_before_yield) {
+    for (int i = 0; i < pauses_between_looks; ++i) spin_pause();
+  } else {
+    ::sched_yield();  // the holder may have been preempted on this very core
+  }
+}
+
+void Spinlock::lock_slow() noexcept {
+  for (int look = 0; !try_lock(); ++look) spin_between_looks(look);
+}
+
+BitLock::Bits BitLock::lock_slow() noexcept {
   for (int look = 0;; ++look) {
-    if (try_lock()) return;
-    if (look < looks_before_yield) {
-      for (int i = 0; i < pauses_between_looks; ++i) spin_pause();
-    } else {
-      ::sched_yield();  // the holder may have been preempted on this very core
-    }
+    const Bits bits = glimpse();
+    // acquire: as in lock().
+    if ((bits & held) == 0 && change(bits, bits | held, std::memory_order_acquire)) return bits;
+    spin_between_looks(look);
   }
 }
 

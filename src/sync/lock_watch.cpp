@@ -259,10 +259,6 @@ void remember_lock_holders() {
   detail::locks_checked.store(true);
 }
 
-bool checking_locks() noexcept {
-  return detail::locks_checked.load();
-}
-
 std::string describe_held_locks(const std::function<std::uint64_t(ObjectId)>& number) {
   return watch().held(number);
 }

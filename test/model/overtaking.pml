@@ -12,8 +12,9 @@
  *   - whoever has come in vain once and waits again is not overtaken any more
  *   - while somebody is on its way, at most MOST others are faster
  *
- * Abstracted: what happens under the spinlock is one step, and so is the word of a Wait, which
- * wait.pml is about; between being claimed and being woken anything may happen.
+ * Abstracted: what happens under the spinlock is one step, and so is what is done without it, by a
+ * change of its word; and the word of a Wait, which wait.pml is about. Between being claimed and
+ * being woken anything may happen.
  */
 #ifndef TASKS
 #define TASKS 3
@@ -39,6 +40,14 @@ inline take_lock() {     /* by `me` or for another */
   assert(!locked);
   locked = true
 }
+
+/* What a release without the spinlock sees of the others: the word says whether somebody waits, is
+ * on its way, and whether the first in line has been told before. */
+#ifdef BROKEN_QUICK_RELEASE
+#define QUICK (waiting == 0 || told_one)
+#else
+#define QUICK (waiting == 0 || (told_one && !told[line[0]]))
+#endif
 
 #ifdef BROKEN_NO_LIMIT
 #define MAY_PASS (!locked)
@@ -210,7 +219,13 @@ proctype Task(byte me) {
      :: has ->
         d_step { assert(holder == NONE); holder = me };
         d_step { holder = NONE; has = false; told[me] = false; passed[me] = false; round++ };
-        d_step { locked = false; tell_first() };
+        d_step {
+          locked = false;
+          if
+          :: QUICK
+          :: else -> tell_first()
+          fi
+        };
         wake_up()
      :: else
      fi

@@ -232,6 +232,21 @@ ONE_AFTER_ANOTHER(Condition, C17_PublishedAgainItIsNotDeaf) {
 }
 
 /// Threads, fibers and coroutines on the same lock.
+CONCURRENT(Mutex, S6_ACancelledTaskDoesNotGetAFreeOne) {
+  Mutex mutex;
+  bool got = false;
+  Scope scope;
+  auto task = here.spawn(scope, [&]() -> Coro<> {
+    this_task()->cancel_tree(CancelReason::killed);
+    auto own = co_await mutex.lock_op();
+    got = true;
+  });
+  EXPECT_TRUE((co_await task.join_op()).cancelled());
+  co_await scope.joined();
+  EXPECT_FALSE(got);
+  EXPECT_FALSE(mutex.locked());
+}
+
 TEST(Mutex, C18_FromPlainThreadsToo) {
   Mutex mutex;
   Semaphore semaphore(2);

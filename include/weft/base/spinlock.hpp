@@ -9,6 +9,8 @@
 
 #include <weft/base/atomic.hpp>
 
+#include <cstdint>
+
 namespace weft {
 
 /// For loops that wait for another thread: leaves the core to its neighbour for a moment.
@@ -19,6 +21,9 @@ inline void spin_pause() noexcept {
   asm volatile("isb" ::: "memory");
 #endif
 }
+
+/// Called again and again by who finds a lock held; `look` counts from 0.
+void spin_between_looks(int look) noexcept;
 
 class Spinlock {
  public:
@@ -41,6 +46,47 @@ class Spinlock {
  private:
   void lock_slow() noexcept;
   Atomic<bool> held_{false};
+};
+
+/// A spinlock that shares its word with a few bits of what it guards. A change of these that
+/// concerns nobody else is one step, and needs no lock:
+///
+///     auto bits = lock_.glimpse();
+///     if ((bits & (BitLock::held | taken)) == 0 && lock_.change(bits, bits | taken, ...)) return;
+///     bits = lock_.lock();                                // now they stand still, until:
+///     lock_.unlock(bits | crowded);
+class BitLock {
+ public:
+  using Bits = std::uint32_t;
+  static constexpr Bits held = 1;  // the others are free
+
+  /// Gives the bits.
+  [[gnu::always_inline]] Bits lock() noexcept {
+    const Bits bits = glimpse();
+    // acquire: partner is the release store in unlock(), or a change() that releases.
+    if ((bits & held) == 0 && change(bits, bits | held, std::memory_order_acquire)) [[likely]]
+      return bits;
+    return lock_slow();
+  }
+  [[gnu::always_inline]] void unlock(Bits bits) noexcept {
+    // release: partners are lock(), and a change() that acquires.
+    word_.store(bits, std::memory_order_release);
+  }
+
+  /// With `held`, if somebody does.
+  [[nodiscard, gnu::always_inline]] Bits glimpse() const noexcept {
+    return word_.load(std::memory_order_relaxed);  // relaxed: a hint
+  }
+  /// From exactly what was glimpsed, which was not held.
+  [[nodiscard, gnu::always_inline]] bool change(Bits from, Bits to,
+                                                std::memory_order order) noexcept {
+    // relaxed if it fails: nothing was learnt.
+    return word_.compare_exchange_strong(from, to, order, std::memory_order_relaxed);
+  }
+
+ private:
+  Bits lock_slow() noexcept;
+  Atomic<Bits> word_{0};
 };
 
 /// std::lock_guard, in line for certain.

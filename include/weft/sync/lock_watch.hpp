@@ -43,7 +43,7 @@ namespace weft {
 void check_locks(std::function<void(const std::string&)> report = {});
 /// Also forgets everything seen so far.
 void stop_checking_locks() noexcept;
-[[nodiscard]] bool checking_locks() noexcept;
+[[nodiscard]] inline bool checking_locks() noexcept;
 /// Only for describe_held_locks(): orders do not matter. Until stop_checking_locks().
 void remember_lock_holders();
 /// Who holds which lock now, and since where, a few lines each; of those taken while they were
@@ -59,16 +59,15 @@ void note_lock_taken(ObjectId lock, bool shared) noexcept;
 void note_lock_released(ObjectId lock) noexcept;
 
 inline void lock_asked(ObjectId lock, bool shared = false) noexcept {
-  // relaxed: a switch. Who misses it by a moment has not been watched.
-  if (locks_checked.load(std::memory_order_relaxed)) [[unlikely]]
+  if (checking_locks()) [[unlikely]]
     note_lock_asked(lock, shared);
 }
 inline void lock_taken(ObjectId lock, bool shared = false) noexcept {
-  if (locks_checked.load(std::memory_order_relaxed)) [[unlikely]]  // relaxed: as above
+  if (checking_locks()) [[unlikely]]
     note_lock_taken(lock, shared);
 }
 inline void lock_released(ObjectId lock) noexcept {
-  if (locks_checked.load(std::memory_order_relaxed)) [[unlikely]]  // relaxed: as above
+  if (checking_locks()) [[unlikely]]
     note_lock_released(lock);
 }
 
@@ -78,4 +77,10 @@ void report_locks(const std::string& text) noexcept;
 [[nodiscard]] std::string describe_site(std::span<void* const> frames, const char* indent);
 
 }  // namespace detail
+
+inline bool checking_locks() noexcept {
+  // relaxed: a switch. Who misses it by a moment has not been watched.
+  return detail::locks_checked.load(std::memory_order_relaxed);
+}
+
 }  // namespace weft

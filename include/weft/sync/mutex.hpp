@@ -80,38 +80,34 @@ class Mutex : public Turnstile<Mutex> {
   struct Lock {
     using Result = Guard;
     static constexpr Reason reason{"mutex"};
-    static Guard result(Mutex& mutex, const Request&) noexcept { return mutex.taken(); }
+    static Guard result(Mutex& mutex, const Request&) noexcept { return mutex.guard(); }
   };
   using LockOp = PassOp<Mutex, Lock>;
   [[nodiscard]] LockOp lock_op() {
     detail::lock_asked(id());
     return {*this, {}};
   }
-  [[nodiscard]] Guard lock() { return perform(lock_op()); }
+  [[nodiscard, gnu::always_inline]] Guard lock() { return perform(lock_op()); }
   [[nodiscard]] std::optional<Guard> try_lock() {
     Request request;
     if (!try_pass(request)) return std::nullopt;
-    return taken();
+    return guard();
   }
   [[nodiscard]] bool locked() const noexcept {
-    return look([&] { return locked_; });
+    return look([&] { return taken(); });
   }
 
  private:
   friend Turnstile;
   static constexpr bool overtaking = true;
-  [[nodiscard]] bool may_pass(const Request&) const noexcept { return !locked_; }
-  void let_pass(const Request&) noexcept { locked_ = true; }
-  Guard taken() noexcept {
+  Guard guard() noexcept {
     detail::lock_taken(id());
     return Guard(*this);
   }
   void unlock() noexcept {
     detail::lock_released(id());
-    change([&] { locked_ = false; }, "unlock");
+    give_back("unlock");
   }
-
-  bool locked_ = false;
 };
 
 class Condition {

@@ -31,7 +31,13 @@
 /// faster; then it stands in front of all others, and next time it is handed what it waits for.
 /// Only so many may be faster while one is on its way: after that all newcomers stand in line
 /// (but for `try_pass`, which cannot). Invariant: if the first in line may pass, somebody has been
-/// told and is on its way (test/model/overtaking.pml).
+/// told and is on its way (test/model/overtaking.pml). Such a turnstile needs no may_pass() and
+/// let_pass(): it is taken or free. All that decides is in the lock's own word, so that taking what
+/// is free is one step, without the lock, and so is giving it back if nobody has to be told:
+///
+///     word = overtakers so far | told: one is on its way | owed: the first in line has come in
+///     vain
+///            | line: somebody waits | taken | held
 ///
 /// What has been passed to a waiter is its own: it is passed only to one that has been claimed, so
 /// that its cancellation comes too late, and a waiter that gave up has got nothing. When one gives
@@ -68,7 +74,10 @@ class Turnstile {
   };
 
   Turnstile() = default;
-  ~Turnstile() { WEFT_CHECK(!told_, "a lock is destroyed while a task is about to take it"); }
+  ~Turnstile() {
+    WEFT_CHECK((lock_.glimpse() & told_bit) == 0,
+               "a lock is destroyed while a task is about to take it");
+  }
 
   [[nodiscard]] ObjectId id() const noexcept { return id_; }
 
@@ -77,7 +86,7 @@ class Turnstile {
   decltype(auto) change(F&& f, const char* what = "change") {
     detail::point(id_, Access::write, what);
     WakeList wakes;
-    const SpinGuard guard(lock_);
+    const Hold hold(*this);
     struct Serve {
       Turnstile& turnstile;
       WakeList& wakes;
@@ -89,7 +98,7 @@ class Turnstile {
   template <class F>
   decltype(auto) look(F&& f) const {
     detail::point(id_, Access::read, "look");
-    const SpinGuard guard(lock_);
+    const Hold hold(const_cast<Turnstile&>(*this));  // which changes nothing
     return f();
   }
   /// Passes without waiting, or does not. Where one may overtake, any number of times: whoever does
@@ -98,25 +107,38 @@ class Turnstile {
   [[nodiscard]] bool try_pass(Request& request) {
     detail::point(id_, Access::write, "try");
     if constexpr (Self::overtaking) {
-      const SpinGuard guard(lock_);
-      if (!self().may_pass(request)) return false;
-      self().let_pass(request);
-      return true;
+      const Hold hold(*this);
+      return take();
     } else {
       return pass_now(request);
     }
   }
 
+  // Of overtaking ones:
+
+  /// Under the lock.
+  [[nodiscard]] bool taken() const noexcept { return (bits_ & taken_bit) != 0; }
+  [[gnu::always_inline]] void give_back(const char* what) noexcept {
+    const BitLock::Bits bits = lock_.glimpse();
+    // Nobody waits; or somebody is on its way already, and nobody is owed it.
+    if ((bits == taken_bit || (bits & (BitLock::held | owed_bit | told_bit)) == told_bit) &&
+        !detail::simulated() &&
+        // release: partner is take_free(), or whoever takes the lock.
+        lock_.change(bits, bits - taken_bit, std::memory_order_release)) [[likely]] {
+      return;
+    }
+    change([&] { bits_ &= ~taken_bit; }, what);
+  }
+
  private:
   template <class, class>
   friend class PassOp;
-  static constexpr std::uint8_t most_overtakers = 128;
   static consteval bool overtakes() { return Self::overtaking; }  // which may be private
 
   template <class Request>
   [[nodiscard]] bool pass_now(Request& request) {
     ChainWakes<> wakes;
-    const SpinGuard guard(lock_);
+    const Hold hold(*this);
     return pass_if_first(request, wakes);
   }
 
@@ -126,18 +148,77 @@ class Turnstile {
 
   Self& self() noexcept { return static_cast<Self&>(*this); }
 
+  /// Holds the lock.
+  class Hold {
+   public:
+    [[gnu::always_inline]] explicit Hold(Turnstile& turnstile) noexcept : turnstile_(turnstile) {
+      turnstile_.bits_ = turnstile_.lock_.lock();
+    }
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+    [[gnu::always_inline]] ~Hold() {
+      BitLock::Bits bits = turnstile_.bits_;
+      if constexpr (Self::overtaking) {
+        bits &= ~(line_bit | owed_bit);
+        if (Arm* const first = turnstile_.line_.front()) {
+          bits |= request_of(*first).told ? line_bit | owed_bit : line_bit;
+        }
+      }
+      turnstile_.lock_.unlock(bits);
+    }
+
+   private:
+    Turnstile& turnstile_;
+  };
+
+  /// Of overtaking ones, without the lock: false if it is not that simple.
+  [[nodiscard, gnu::always_inline]] bool take_free() noexcept {
+    const BitLock::Bits bits = lock_.glimpse();
+    BitLock::Bits more = taken_bit;
+    if (bits != 0) [[unlikely]] {
+      if ((bits & (BitLock::held | taken_bit | told_bit)) != told_bit || bits >= overtaken_enough) {
+        return false;
+      }
+      more += one_overtaker;
+    }
+    // acquire: partner is give_back(), or whoever had the lock.
+    return lock_.change(bits, bits + more, std::memory_order_acquire);
+  }
+  [[nodiscard]] bool looks_free() const noexcept { return (lock_.glimpse() & taken_bit) == 0; }
+  /// The same with the lock.
+  [[nodiscard]] bool take() noexcept {
+    return (std::exchange(bits_, bits_ | taken_bit) & taken_bit) == 0;
+  }
+
+  template <class Request>
+  bool open_to(const Request& request) noexcept {
+    if constexpr (Self::overtaking) {
+      return !taken();
+    } else {
+      return self().may_pass(request);
+    }
+  }
+  template <class Request>
+  void admit(Request& request) {
+    if constexpr (Self::overtaking) {
+      bits_ |= taken_bit;
+    } else {
+      self().let_pass(request);
+    }
+  }
+
   template <class Request>
   bool may_pass_now(const Request& request) noexcept {
-    if (!self().may_pass(request)) return false;
-    if constexpr (Self::overtaking) return !told_ || request.told || overtaken_ < most_overtakers;
+    if (!open_to(request)) return false;
+    if constexpr (Self::overtaking) return !told() || request.told || bits_ < overtaken_enough;
     return !Self::in_order || line_.empty();
   }
   template <class Request, class Wakes>
   void pass(Request& request, Wakes& wakes) {
-    self().let_pass(request);
+    admit(request);
     if constexpr (Self::overtaking) {
-      if (told_ && !request.told) [[unlikely]]
-        ++overtaken_;
+      if (told() && !request.told) [[unlikely]]
+        bits_ += one_overtaker;
     }
     if constexpr (Self::chained) serve(wakes);
   }
@@ -150,7 +231,7 @@ class Turnstile {
   template <class Request>
   Armed arm(Arm& arm, Request& request) {
     ChainWakes<> wakes;
-    const SpinGuard guard(lock_);
+    const Hold hold(*this);
     if (may_pass_now(request)) {
       if (!arm.claim()) return Armed::lost;
       pass(request, wakes);
@@ -170,7 +251,7 @@ class Turnstile {
   }
   void disarm(Arm& arm) noexcept {
     WakeList wakes;
-    const SpinGuard guard(lock_);
+    const Hold hold(*this);
     arm.unlink();
     serve(wakes);
   }
@@ -186,10 +267,10 @@ class Turnstile {
     for (Arm* arm = line_.front(); arm != nullptr;) {
       Arm* next = line_.next(*arm);
       auto& request = request_of(*arm);
-      if (self().may_pass(request)) {
+      if (open_to(request)) {
         arm->unlink();
         if (arm->claim()) {
-          self().let_pass(request);
+          admit(request);
           wakes.add(*arm);
           if (Self::chained) next = line_.front();
         }
@@ -203,15 +284,15 @@ class Turnstile {
   void tell_first(WakeList& wakes) noexcept {
     while (Arm* arm = line_.front()) {
       auto& request = request_of(*arm);
-      if (!self().may_pass(request) || (told_ && !request.told)) return;
+      if (taken() || (told() && !request.told)) return;
       arm->unlink();
       if (!arm->claim()) continue;
       if (request.told) {
-        self().let_pass(request);
+        bits_ |= taken_bit;
         request.passed = true;
       } else {
-        told_ = request.told = true;
-        overtaken_ = 0;
+        bits_ |= told_bit;
+        request.told = true;
       }
       wakes.add(*arm);
       return;
@@ -223,10 +304,9 @@ class Turnstile {
   bool come(Request& request) noexcept {
     if (!request.passed) {
       detail::point(id_, Access::write, "come");
-      const SpinGuard guard(lock_);
-      told_ = false;
-      if (!self().may_pass(request)) return false;
-      self().let_pass(request);
+      const Hold hold(*this);
+      bits_ &= told_bit - 1;  // and nobody has been faster than the next
+      if (!take()) return false;
     }
     request.told = request.passed = false;
     return true;
@@ -235,12 +315,20 @@ class Turnstile {
     return *static_cast<typename Self::Request*>(arm.slot);
   }
 
+  // Of overtaking ones. The overtakers come last, so that they are counted by comparing words.
+  static constexpr BitLock::Bits taken_bit = 2;
+  static constexpr BitLock::Bits line_bit = 4;  // this one and the next: by Hold
+  static constexpr BitLock::Bits owed_bit = 8;
+  static constexpr BitLock::Bits told_bit = 16;
+  static constexpr BitLock::Bits one_overtaker = 32;
+  static constexpr BitLock::Bits overtaken_enough = 128 * one_overtaker;
+  [[nodiscard]] bool told() const noexcept { return (bits_ & told_bit) != 0; }
+
   const ObjectId id_ = new_object_id();
-  mutable Spinlock lock_;
-  List<Arm> line_;  // under lock_, like everything of Self's
-  // Of overtaking ones: one is on its way, and so many were faster.
-  bool told_ = false;
-  std::uint8_t overtaken_ = 0;
+  BitLock lock_;
+  // Under lock_, like everything of Self's.
+  BitLock::Bits bits_ = 0;  // what its word will be
+  List<Arm> line_;
 };
 
 /// `How` names it in dumps and makes the result: see above.
@@ -253,6 +341,16 @@ class PassOp {
   PassOp(Self& self, typename Self::Request request) noexcept
       : self_(&self), request_(std::move(request)) {}
   ObjectId object() const noexcept { return stile().id_; }
+  [[gnu::always_inline]] bool at_once() noexcept
+    requires(Turnstile<Self>::overtakes())
+  {
+    return stile().take_free();
+  }
+  [[nodiscard]] bool looks_ready() const noexcept
+    requires(Turnstile<Self>::overtakes())
+  {
+    return stile().looks_free();
+  }
   bool try_now() { return stile().pass_now(request_); }
   Armed arm(Arm& arm) { return stile().arm(arm, request_); }
   void disarm(Arm& arm) noexcept { stile().disarm(arm); }

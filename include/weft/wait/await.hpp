@@ -26,7 +26,11 @@ class OpAwaiter {
   OpAwaiter(const OpAwaiter&) = delete;
   OpAwaiter& operator=(const OpAwaiter&) = delete;
 
-  bool await_ready() {
+  [[gnu::always_inline]] bool await_ready() {
+    if (branch::at_once(op_)) {
+      polled_ = 0;
+      return true;
+    }
     Wait& wait = *current()->wait;
     if constexpr (branch::takes_turns<O>) {
       if (current()->turn_is_over()) {

@@ -25,6 +25,8 @@
 ///                 alarm, or not all done yet; nothing is lost, and all is published again.
 ///     looks_ready()  optional, noexcept, cheap: may try_now() succeed? A glimpse without a lock;
 ///                 only what looks ready is polled
+///     at_once()   optional, noexcept, in line: does it, if that is one step which nobody else need
+///                 know of. Tried before all else, where nobody watches; if true, take() follows
 ///     help()      optional: called before it is polled, if the waiter waits for nothing else.
 ///                 Others may run meanwhile, and bring about what is waited for
 ///     run_here()  optional: a thread that may block can simply do it; then take() follows
@@ -111,6 +113,20 @@ template <Op O>
 std::optional<std::size_t> poll(O& op) {
   std::size_t k;
   return ready(op, k) ? std::optional(k) : std::nullopt;
+}
+template <Op O>
+inline constexpr bool has_at_once = requires(O op) { op.at_once(); };
+/// Is it done, before anything else is looked at?
+template <Op O>
+[[nodiscard, gnu::always_inline]] inline bool at_once(O& op) noexcept {
+  if constexpr (has_at_once<O>) {
+    static_assert(noexcept(op.at_once()));
+    const Current* const here = current();
+    return here != nullptr && here->wait != nullptr && !detail::simulated() &&
+           here->wait->cancel_reason() == CancelReason::none && op.at_once();
+  } else {
+    return false;
+  }
 }
 template <Op O>
 inline constexpr bool helps = requires(O op) { op.help(); };

@@ -90,18 +90,18 @@ std::size_t wait_here(O& op) {
   return k;
 }
 
-template <Op O>
-[[gnu::noinline]] ResultOf<O> wait_on_plain_thread(O& op) {
-  using R = ResultOf<O>;
+/// f(), on this thread, with an Io of its own.
+template <class F>
+[[gnu::noinline]] std::invoke_result_t<F&> call_on_plain_thread(F f) {
+  using R = std::invoke_result_t<F&>;
   struct Call {
-    O& op;
+    F& f;
     std::optional<Outcome<R>> outcome;
-  } call{op, {}};
+  } call{f, {}};
   on_plain_thread(
       [](void* argument) {
         auto& c = *static_cast<Call*>(argument);
-        c.outcome.emplace(
-            Outcome<R>::of([&]() -> R { return branch::take(c.op, wait_here(c.op)); }));
+        c.outcome.emplace(Outcome<R>::of(c.f));
       },
       &call);
   return std::move(*call.outcome).value();
@@ -132,11 +132,18 @@ template <Op O>
 template <Op O>
 [[gnu::always_inline]] inline ResultOf<O> perform(O&& op) {
   detail::Room<std::remove_reference_t<O>> room;
-  std::size_t k = detail::begin(op, room);
+  std::size_t k = branch::at_once(op) ? 0 : detail::begin(op, room);
   while (k >= detail::must_suspend) [[unlikely]] {
-    if (k == detail::nothing_to_wait_on) return detail::wait_on_plain_thread(op);
-    room.waiting.wait->suspend();
-    k = detail::go_on(op, room);
+    if (k != detail::nothing_to_wait_on) [[likely]] {
+      room.waiting.wait->suspend();
+      k = detail::go_on(op, room);
+    } else if constexpr (branch::has_at_once<std::remove_reference_t<O>>) {
+      // A single take(), after either: its result need not be in memory.
+      k = detail::call_on_plain_thread([&] { return detail::wait_here(op); });
+    } else {
+      return detail::call_on_plain_thread(
+          [&]() -> ResultOf<O> { return branch::take(op, detail::wait_here(op)); });
+    }
   }
   return branch::take(op, k);
 }
