@@ -4,6 +4,9 @@
 // event in the batch that wait() is working through, on another thread; so its registration is not
 // deleted at once but buried, and wait() clears the graves before it asks for the next batch: by
 // then the last batch is done, and the next cannot name a descriptor that was removed.
+//
+// Files go to a ring of io_uring if there is to be one, whose descriptor is watched like any other.
+#include "io/file_ring.hpp"
 #include "io/real_kernel.hpp"
 
 #include <array>
@@ -35,22 +38,43 @@ std::uint32_t bits_of(std::uint32_t events) noexcept {
 
 class EpollKernel final : public RealKernel {
  public:
-  EpollKernel(const KernelOptions& options, std::string why)
+  EpollKernel(const KernelOptions& options, std::string why, bool ring)
       : RealKernel(options),
         why_(std::move(why)),
+        ring_(ring),
+        most_calls_(options.most_threads + options.most_queued),
         epoll_(checked_fd(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
         event_(checked_fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "eventfd")) {
     add(event_.get(), &event_);
   }
   ~EpollKernel() override {
+    delete files_.load();  // waits for the calls
     watched_.clear(*this);
     clear_graves();
   }
 
-  Description describe() const override { return {"epoll", why_}; }
+  Description describe() const override {
+    return {ring_ ? "epoll, with io_uring for files" : "epoll", why_};
+  }
+  bool expects() noexcept override {
+    const FileRing* const files = files_.load();
+    return RealKernel::expects() || (files != nullptr && files->busy());
+  }
+  using RealKernel::start;
+  void start(SlowCall& call) override {
+    if (done_at_once(call)) return;
+    if (FileRing* const files = this->files(); files != nullptr) {
+      use();
+      if (files->start(call)) return;
+    }
+    start(static_cast<Job&>(call));
+  }
 
   void wait(Instant deadline) override {
     clear_graves();
+    if (FileRing* const files = files_.load(); files != nullptr && files->submit(false)) {
+      deadline = Instant{};  // only look
+    }
     std::array<epoll_event, 128> events;
     timespec timeout{};
     if (!deadline.is_never()) timeout = time_left(deadline);
@@ -58,15 +82,19 @@ class EpollKernel final : public RealKernel {
     // acquire: partner is the release in watch(). What an event points at is complete, though
     // another thread made it and only the machine stands between us.
     static_cast<void>(watches_.load(std::memory_order_acquire));
+    bool collect = false;
     WakeList wakes;
     for (int i = 0; i < n; ++i) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
       if (event.data.ptr == &event_ || event.data.ptr == &timer_) {
         drain(static_cast<UniqueFd*>(event.data.ptr)->get());
+      } else if (event.data.ptr == &files_) {
+        collect = true;
       } else {
         static_cast<Registration*>(event.data.ptr)->source.ready(bits_of(event.events), wakes);
       }
     }
+    if (collect) files_.load()->collect();
   }
 
   void interrupt() noexcept override {
@@ -77,6 +105,7 @@ class EpollKernel final : public RealKernel {
   }
 
   int poll_fd(Instant deadline) override {
+    if (FileRing* const files = files_.load(); files != nullptr && files->submit(true)) interrupt();
     if (!timer_) {
       timer_ = checked_fd(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
                           "timerfd_create");
@@ -112,7 +141,24 @@ class EpollKernel final : public RealKernel {
   }
 
  private:
-  void add(int fd, UniqueFd* tag) {
+  /// Null: there is none, or none to be had.
+  FileRing* files() {
+    FileRing* const made = files_.load();
+    if (made != nullptr || !ring_ || no_files_.load()) return made;
+    const std::lock_guard guard(making_files_);
+    if (files_.load() == nullptr && !no_files_.load()) {
+      try {
+        auto files = make_file_ring(pool_, most_calls_);
+        add(files->fd(), &files_);
+        files_.store(files.release());
+      } catch (const std::system_error&) {  // no memory or descriptor for it: threads will do
+        no_files_.store(true);
+      }
+    }
+    return files_.load();
+  }
+
+  void add(int fd, void* tag) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.ptr = tag;
@@ -154,19 +200,25 @@ class EpollKernel final : public RealKernel {
   }
 
   const std::string why_;
+  const bool ring_;
+  const std::size_t most_calls_;
   const UniqueFd epoll_;
   UniqueFd event_;
   UniqueFd timer_;
   bool has_pwait2_ = true;
   std::atomic<std::uint32_t> watches_{0};
   Spinlock graves_lock_;
+  std::mutex making_files_;  // nobody waits for anything with it
+  std::atomic<FileRing*> files_{nullptr};
+  std::atomic<bool> no_files_{false};
   List<Registration> graves_;  // under graves_lock_: unwatched, to be deleted by wait()
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_epoll_kernel(const KernelOptions& options, std::string why) {
-  return std::make_unique<EpollKernel>(options, std::move(why));
+std::unique_ptr<Kernel> make_epoll_kernel(const KernelOptions& options, std::string why,
+                                          bool ring) {
+  return std::make_unique<EpollKernel>(options, std::move(why), ring);
 }
 
 }  // namespace weft::io

@@ -41,7 +41,7 @@ struct Choice {
   std::string why;
 };
 
-Choice choose(Backend wanted, bool taking_turns) {
+Choice choose(Backend wanted) {
   std::string by = "asked for by KernelOptions";
   if (wanted == Backend::automatic) {
     const char* text = std::getenv("WEFT_IO");
@@ -51,29 +51,25 @@ Choice choose(Backend wanted, bool taking_turns) {
       wanted = Backend::epoll;
     } else if (name == "uring" || name == "io_uring") {
       wanted = Backend::uring;
+    } else if (name == "mixed") {
+      wanted = Backend::mixed;
     } else if (!name.empty() && name != "auto") {
       throw std::invalid_argument("WEFT_IO=" + std::string(name) +
-                                  " is not a way to wait; use epoll, uring or auto");
+                                  " is not a way to wait; use epoll, uring, mixed or auto");
     }
   }
-  if (wanted == Backend::automatic && taking_turns) {
-    return {Backend::epoll, "several threads take turns, which costs more with io_uring"};
-  }
+  if (wanted == Backend::epoll) return {wanted, by};
   const std::string& no_uring = why_no_uring();
-  switch (wanted) {
-    case Backend::epoll:
-      return {Backend::epoll, by};
-    case Backend::uring:
-      if (!no_uring.empty()) {
-        throw std::system_error(ENOTSUP, std::generic_category(),
-                                "io_uring was " + by + ", but " + no_uring);
-      }
-      return {Backend::uring, by};
-    case Backend::automatic:
-      break;
+  if (wanted == Backend::automatic) {
+    if (!no_uring.empty()) return {Backend::epoll, no_uring};
+    return {Backend::mixed,
+            "sockets are served faster by the one, files by the other, which works"};
   }
-  if (no_uring.empty()) return {Backend::uring, "a test submission came back"};
-  return {Backend::epoll, no_uring};
+  if (!no_uring.empty()) {
+    throw std::system_error(ENOTSUP, std::generic_category(),
+                            "io_uring was " + by + ", but " + no_uring);
+  }
+  return {wanted, by};
 }
 
 }  // namespace
@@ -85,11 +81,11 @@ const std::string& why_no_uring() {
 }
 
 std::unique_ptr<Kernel> make_real_kernel(KernelOptions options) {
-  io::Choice choice = io::choose(options.backend, options.taking_turns);
+  io::Choice choice = io::choose(options.backend);
   if (choice.backend == Backend::uring) {
     return io::make_uring_kernel(options, std::move(choice.why));
   }
-  return io::make_epoll_kernel(options, std::move(choice.why));
+  return io::make_epoll_kernel(options, std::move(choice.why), choice.backend == Backend::mixed);
 }
 
 }  // namespace weft

@@ -39,6 +39,12 @@ class Machine final : public World {
 /// If open_signals() gave out `fd`: nothing is written to it any more. Before it is closed.
 void end_signals(int fd) noexcept;
 
+/// What the machine may do on the thread that asks: copying this much is about as long as a task
+/// should keep others waiting.
+inline constexpr std::size_t most_at_once = std::size_t{128} << 10;
+/// Reads what the machine has in its memory. False: nothing was done, and the call may take long.
+[[nodiscard]] bool read_at_once(SlowCall& call) noexcept;
+
 /// Makes a system call until it is not interrupted; minus errno if it failed. Leaves errno alone.
 template <class Call>
 SysResult uninterrupted(Call call) {

@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <netdb.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace weft::io {
@@ -152,6 +153,33 @@ SysResult make_call(Machine& machine, SlowCall& call) {
 }
 
 }  // namespace
+
+// RWF_NOWAIT: not a word from the disk (preadv2(2)). It may give a part; what is missing is asked
+// for again, and then either it is the end of the file, or a thread must read. Errors are left to
+// that thread as well: file systems that do not know the flag, pipes, whatever it is.
+bool read_at_once(SlowCall& call) noexcept {
+  const std::size_t size = call.buffer.size();
+  if (call.code != SlowCall::Code::read || call.offset < 0 || size > most_at_once ||
+      call.world != machine()) {
+    return false;
+  }
+  const int saved = errno;
+  std::size_t done = 0;
+  ::ssize_t more = 0;
+  do {
+    done += static_cast<std::size_t>(more);
+    const iovec rest{call.buffer.data() + done, size - done};
+    more = ::preadv2(call.fd, &rest, 1, call.offset + static_cast<::off_t>(done), RWF_NOWAIT);
+  } while (more > 0 && done + static_cast<std::size_t>(more) < size);
+  if (more < 0) {
+    errno = saved;
+    return false;
+  }
+  done += static_cast<std::size_t>(more);
+  call.buffer.resize(done);
+  call.result = static_cast<SysResult>(done);
+  return true;
+}
 
 void Machine::call(SlowCall& call) noexcept {
   try {

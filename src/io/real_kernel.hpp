@@ -8,6 +8,11 @@
 
 #include "io/clock.hpp"
 #include "io/job_pool.hpp"
+#include "io/machine.hpp"
+
+#include <cstdint>
+
+#include <pthread.h>
 
 namespace weft::io {
 
@@ -92,16 +97,31 @@ class RealKernel : public Kernel {
     use();
     pool_.start(job);
   }
+  void start(SlowCall& call) override {
+    if (!done_at_once(call)) start(static_cast<Job&>(call));
+  }
 
  protected:
+  [[nodiscard]] static bool done_at_once(SlowCall& call) noexcept {
+    if (!read_at_once(call)) return false;
+    call.complete();
+    return true;
+  }
+
   Watched watched_;
   JobPool pool_;
 };
 
+/// Tells threads apart.
+[[nodiscard]] inline std::uintptr_t this_thread() noexcept {
+  return static_cast<std::uintptr_t>(::pthread_self());
+}
+
 [[nodiscard]] UniqueFd checked_fd(int fd, const char* what);
 
+/// `ring`: with one for file calls, which is made when it is first needed.
 [[nodiscard]] std::unique_ptr<Kernel> make_epoll_kernel(const KernelOptions& options,
-                                                        std::string why);
+                                                        std::string why, bool ring = false);
 /// Throws std::system_error.
 [[nodiscard]] std::unique_ptr<Kernel> make_uring_kernel(const KernelOptions& options,
                                                         std::string why);

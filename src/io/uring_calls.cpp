@@ -3,9 +3,10 @@
 #include "io/uring_calls.hpp"
 
 #include "io/file_status.hpp"
-#include "io/uring_ring.hpp"
+#include "io/machine.hpp"
 
 #include <algorithm>
+#include <string>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -47,9 +48,6 @@ unsigned operation_of(Code code) noexcept {
   return op_none;
 }
 
-// The machine does what it can at once, on the thread that submits. Copying this much is about as
-// long as a task should keep others waiting.
-constexpr std::size_t most_at_once = std::size_t{128} << 10;
 constexpr std::size_t most_bytes = std::size_t{1} << 30;  // of one call; the machine's limit is 2G
 
 // A write to a pipe that nobody reads raises a signal in the thread that does it. The machine's own
@@ -63,7 +61,7 @@ void prepare_transfer(io_uring_sqe* sqe, SlowCall& call) noexcept {
   const std::size_t size = std::min(call.buffer.size(), most_bytes);
   // An offset of -1 means the file's own position, there as here.
   const auto offset = static_cast<std::uint64_t>(call.offset < 0 ? -1 : call.offset);
-  bool aside = size > most_at_once;
+  bool aside = size > most_at_once;  // else it does what it can on the thread that submits
   if (call.code == Code::read) {
     ::io_uring_prep_read(sqe, call.fd, call.buffer.data(), static_cast<unsigned>(size), offset);
   } else {
@@ -71,13 +69,6 @@ void prepare_transfer(io_uring_sqe* sqe, SlowCall& call) noexcept {
     aside = aside || may_raise_signal(call.fd);
   }
   if (aside) sqe->flags |= IOSQE_ASYNC;
-}
-
-}  // namespace
-
-bool fits_uring(const SlowCall& call) noexcept {
-  // Another World's calls are for it to make.
-  return call.world == machine() && uring_can(operation_of(call.code));
 }
 
 void prepare_call(io_uring_sqe* sqe, SlowCall& call, StatAnswer* answer) noexcept {
@@ -133,6 +124,49 @@ void finish_call(SlowCall& call, SysResult result, const StatAnswer* answer) noe
     call.buffer.resize(static_cast<std::size_t>(std::max(result, SysResult{0})));
   }
   if (answer != nullptr && result == 0) call.status = to_file_status(answer->status);
+}
+
+}  // namespace
+
+bool fits_uring(const SlowCall& call) noexcept {
+  // Another World's calls are for it to make.
+  return call.world == machine() && uring_can(operation_of(call.code));
+}
+
+std::unique_ptr<StatAnswer> CallsInFlight::begin(SlowCall& call) {
+  std::unique_ptr<StatAnswer> answer;
+  if (call.code == Code::stat) answer = std::make_unique<StatAnswer>(call);
+  const std::size_t before = count_.fetch_add(1);
+  if (before >= most_) {
+    count_.fetch_sub(1);
+    throw Overloaded("too many file calls: " + std::to_string(before) +
+                     " are under way; retry later, or raise KernelOptions::most_queued");
+  }
+  return answer;
+}
+
+void CallsInFlight::enter(SlowCall& call, StatAnswer* answer) noexcept {
+  const auto data = answer == nullptr ? data_of(Tag::call, &call) : data_of(Tag::stat, answer);
+  ring_.push(data, [&](io_uring_sqe* sqe) { prepare_call(sqe, call, answer); });
+}
+
+void CallsInFlight::came_back(const io_uring_cqe& cqe, bool closing) noexcept {
+  std::unique_ptr<StatAnswer> answer;
+  if (tag_of(cqe.user_data) == Tag::stat) answer.reset(&pointed_at<StatAnswer>(cqe.user_data));
+  SlowCall& call = answer ? answer->call : pointed_at<SlowCall>(cqe.user_data);
+  bool elsewhere = declined(cqe.res) && !closing;
+  if (elsewhere) {
+    try {
+      pool_.start(call);
+    } catch (const std::exception&) {
+      elsewhere = false;  // there is too much to do: then this is the result
+    }
+  }
+  if (!elsewhere) {
+    finish_call(call, cqe.res, answer.get());
+    call.complete();
+  }
+  count_.fetch_sub(1);  // not sooner: whoever finds none has seen what their ends brought about
 }
 
 }  // namespace weft::io

@@ -10,8 +10,9 @@
 // Closing: a poll keeps its file open, so unwatch() ends it at once, before the descriptor is
 // closed. Otherwise the peer would not hear of it until this thread next waits.
 //
-// Files: SlowCalls become operations of the ring where the machine has one, and jobs of the pool
-// where not. Their buffers are their own, so nobody minds if the waiter is gone.
+// Files: SlowCalls that cannot be done at once become operations of the ring where the machine has
+// one, and jobs of the pool where not. Their buffers are their own, so nobody minds if the waiter
+// is gone.
 //
 // Who submits when. The thread that was last in wait() will be there again soon: what it asks for
 // in between is submitted then, together with the waiting, in one system call. Other threads submit
@@ -34,7 +35,6 @@
 #include <mutex>
 
 #include <poll.h>
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
@@ -45,22 +45,6 @@ namespace weft::io {
 namespace {
 
 using Poll = Registration::Poll;
-
-/// What a completion belongs to: the low bits of its data. The others are a pointer, if any.
-enum class Tag : std::uint64_t { poll, call, stat, event, timer, nothing };
-constexpr std::uint64_t tag_bits = 7;
-
-std::uint64_t data_of(Tag tag, const void* pointer = nullptr) noexcept {
-  return reinterpret_cast<std::uintptr_t>(pointer) | static_cast<std::uint64_t>(tag);
-}
-template <class T>
-T& pointed_at(std::uint64_t data) noexcept {
-  return *reinterpret_cast<T*>(static_cast<std::uintptr_t>(data & ~tag_bits));
-}
-
-std::uintptr_t this_thread() noexcept {
-  return static_cast<std::uintptr_t>(::pthread_self());
-}
 
 std::uint32_t bits_of(int events) noexcept {
   std::uint32_t bits = 0;
@@ -86,8 +70,8 @@ class UringKernel final : public RealKernel {
   UringKernel(const KernelOptions& options, std::string why)
       : RealKernel(options),
         why_(std::move(why)),
-        most_calls_(options.most_threads + options.most_queued),
         ring_({.submissions = 256, .completions = 4096}),
+        calls_(ring_, pool_, options.most_threads + options.most_queued),
         event_{checked_fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "eventfd"), {}} {}
   ~UringKernel() override;
 
@@ -100,9 +84,7 @@ class UringKernel final : public RealKernel {
     [[maybe_unused]] const auto n = ::write(event_.fd.get(), &one, sizeof one);
     errno = saved;
   }
-  bool expects() noexcept override {
-    return RealKernel::expects() || calls_.load(std::memory_order_relaxed) > 0;  // relaxed: a count
-  }
+  bool expects() noexcept override { return RealKernel::expects() || calls_.count() > 0; }
   int poll_fd(Instant deadline) override;
   void watch(Source& source) override;
   void unwatch(Source& source) noexcept override;
@@ -133,11 +115,10 @@ class UringKernel final : public RealKernel {
   void on_poll(Registration& registration, int result, bool last, WakeList& wakes) noexcept;
   void on_last_poll(Registration& registration, int result) noexcept;
   void on_inner(Inner& inner, Tag tag, bool last) noexcept;
-  void on_call(SlowCall& call, int result, const StatAnswer* answer) noexcept;
 
   const std::string why_;
-  const std::size_t most_calls_;
   Ring ring_;
+  CallsInFlight calls_;
   // Under the ring's lock, like all `Poll`s.
   Inner event_;
   Inner timer_;
@@ -145,8 +126,6 @@ class UringKernel final : public RealKernel {
   bool slept_elsewhere_ = false;  // after poll_fd()
   bool closing_ = false;
   std::size_t polls_ = 0;  // of registrations, in flight
-  // Of calls in flight. Counted up under the lock.
-  std::atomic<std::size_t> calls_{0};
 };
 
 void UringKernel::begin(Poll& poll, int fd, int events, std::uint64_t data) noexcept {
@@ -208,18 +187,14 @@ void UringKernel::take_completions() noexcept {
   for (; count > 0; --count) {
     const io_uring_cqe cqe = ring_.take();
     const bool last = (cqe.flags & IORING_CQE_F_MORE) == 0;
-    switch (static_cast<Tag>(cqe.user_data & tag_bits)) {
+    switch (tag_of(cqe.user_data)) {
       case Tag::poll:
         on_poll(pointed_at<Registration>(cqe.user_data), cqe.res, last, wakes);
         break;
       case Tag::call:
-        on_call(pointed_at<SlowCall>(cqe.user_data), cqe.res, nullptr);
+      case Tag::stat:
+        calls_.came_back(cqe, closing_);
         break;
-      case Tag::stat: {
-        const std::unique_ptr<StatAnswer> answer(&pointed_at<StatAnswer>(cqe.user_data));
-        on_call(answer->call, cqe.res, answer.get());
-        break;
-      }
       case Tag::event:
         on_inner(event_, Tag::event, last);
         break;
@@ -277,20 +252,6 @@ void UringKernel::on_inner(Inner& inner, Tag tag, bool last) noexcept {
   if (!closing_) bring_home(inner, tag);
 }
 
-void UringKernel::on_call(SlowCall& call, int result, const StatAnswer* answer) noexcept {
-  calls_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: a count
-  if (declined(result) && !closing_) {
-    try {
-      pool_.start(call);
-      return;
-    } catch (const std::exception&) {
-      // There is too much to do: then this is the result.
-    }
-  }
-  finish_call(call, result, answer);
-  call.complete();
-}
-
 int UringKernel::poll_fd(Instant deadline) {
   std::lock_guard guard(ring_.lock());
   if (!timer_.fd) {
@@ -335,24 +296,13 @@ void UringKernel::unwatch(Source& source) noexcept {
 }
 
 void UringKernel::start(SlowCall& call) {
+  if (done_at_once(call)) return;
   if (!fits_uring(call)) {
     RealKernel::start(static_cast<Job&>(call));
     return;
   }
   use();
-  std::unique_ptr<StatAnswer> answer;
-  if (call.code == SlowCall::Code::stat) answer = std::make_unique<StatAnswer>(call);
-  std::lock_guard guard(ring_.lock());
-  const std::size_t before = calls_.fetch_add(1, std::memory_order_relaxed);  // relaxed: a count
-  if (before >= most_calls_) {
-    calls_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: as above
-    throw Overloaded("too many file calls: " + std::to_string(before) +
-                     " are under way; retry later, or raise KernelOptions::most_queued");
-  }
-  StatAnswer* const into = answer.release();  // until its completion
-  const auto data = into == nullptr ? data_of(Tag::call, &call) : data_of(Tag::stat, into);
-  ring_.push(data, [&](io_uring_sqe* sqe) { prepare_call(sqe, call, into); });
-  submit_if_due();
+  calls_.push(call, [&] { submit_if_due(); });
 }
 
 // A file operation writes into its call's buffer, and a completion names its registration: so all
@@ -364,7 +314,7 @@ UringKernel::~UringKernel() {
     {
       std::lock_guard guard(ring_.lock());
       closing_ = true;
-      if (polls_ == 0 && calls_.load() == 0) break;
+      if (polls_ == 0 && calls_.count() == 0) break;
       ring_.push(data_of(Tag::nothing), [](io_uring_sqe* sqe) {
         ::io_uring_prep_cancel64(sqe, 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
       });

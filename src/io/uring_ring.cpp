@@ -23,14 +23,17 @@ namespace weft::io {
 namespace {
 
 // SUBMIT_ALL: a bad entry does not keep those after it from being submitted.
-constexpr unsigned wanted_flags =
-    IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
+unsigned flags_for(const Ring::Options& options) noexcept {
+  return IORING_SETUP_SUBMIT_ALL |
+         (options.interrupts ? 0 : IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG);
+}
 
-int set_up(io_uring& ring, Ring::Sizes sizes, unsigned flags, io_uring_params& parameters) {
+int set_up(io_uring& ring, const Ring::Options& options, unsigned flags,
+           io_uring_params& parameters) {
   parameters = {};
   parameters.flags = IORING_SETUP_CLAMP | IORING_SETUP_CQSIZE | flags;
-  parameters.cq_entries = sizes.completions;
-  return ::io_uring_queue_init_params(sizes.submissions, &ring, &parameters);
+  parameters.cq_entries = options.completions;
+  return ::io_uring_queue_init_params(options.submissions, &ring, &parameters);
 }
 
 // A new ring may lie where an old one was, on another thread. The machine orders the two, and this
@@ -44,10 +47,10 @@ Ring::~Ring() {
   ::io_uring_queue_exit(&ring_);
 }
 
-Ring::Ring(Sizes sizes) {
+Ring::Ring(Options options) {
   io_uring_params parameters{};
-  int result = set_up(ring_, sizes, wanted_flags, parameters);
-  if (result == -EINVAL) result = set_up(ring_, sizes, 0, parameters);  // interrupts, then
+  int result = set_up(ring_, options, flags_for(options), parameters);
+  if (result == -EINVAL) result = set_up(ring_, options, 0, parameters);  // interrupts, then
   if (result != 0) throw_sys_error(result, "io_uring_setup failed while setting up an Io");
   // acquire: partner is the release in ~Ring().
   static_cast<void>(rings_ended.load(std::memory_order_acquire));

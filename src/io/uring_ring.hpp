@@ -31,12 +31,14 @@ namespace weft::io {
 
 class Ring {
  public:
-  struct Sizes {
+  struct Options {
     unsigned submissions;
     unsigned completions;
+    /// The thread that has submitted is sent interrupts: it need not come here to get on.
+    bool interrupts = false;
   };
   /// Throws std::system_error.
-  explicit Ring(Sizes sizes);
+  explicit Ring(Options options);
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
   ~Ring();

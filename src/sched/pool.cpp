@@ -32,8 +32,7 @@ std::size_t searchers_wanted(std::size_t workers) {
 
 Pool::Pool(PoolOptions options)
     : Io(std::move(options.io)),
-      kernel_(options.kernel ? std::move(options.kernel)
-                             : make_real_kernel({.taking_turns = true})),
+      kernel_(options.kernel ? std::move(options.kernel) : make_real_kernel()),
       on_deadlock_(options.on_deadlock),
       virtual_time_(kernel_->patience() == Duration::zero()),
       regular_(workers_wanted(options)),

@@ -100,6 +100,7 @@ class Watch {
     std::string text;
     {
       std::lock_guard guard(mutex_);
+      if (!checking_locks()) return;  // switched off meanwhile: nobody would tell of the end
       Site& site = asked_[{me, lock}];
       site = Site::here();
       if (!orders_matter_) return;
@@ -118,6 +119,7 @@ class Watch {
   void taken(ObjectId lock, bool shared) {
     const Holder me = Holder::me();
     std::lock_guard guard(mutex_);
+    if (!checking_locks()) return;  // as above
     const auto asked = asked_.find({me, lock});
     held_[me].push_back(
         {lock, shared, asked == asked_.end() ? Site::here() : asked->second, my_name()});

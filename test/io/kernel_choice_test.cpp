@@ -76,11 +76,12 @@ TEST(KernelChoice, S3_ByEnvironment) {
       EXPECT_EQ(make_real_kernel({.backend = Backend::uring})->describe().name, "io_uring");
     }
   }
-  for (const char* name : {"uring", "io_uring"}) {
+  for (const char* name : {"uring", "io_uring", "mixed"}) {
     const Setting io("WEFT_IO", name);
     if (why_no_uring().empty()) {
       const auto chosen = make_real_kernel()->describe();
-      EXPECT_EQ(chosen.name, "io_uring");
+      EXPECT_EQ(chosen.name,
+                name == std::string_view("mixed") ? "epoll, with io_uring for files" : "io_uring");
       EXPECT_TRUE(contains(chosen.why, std::string("WEFT_IO=") + name)) << chosen.why;
     } else {
       const auto why = message_of([] { static_cast<void>(make_real_kernel()); });
@@ -93,9 +94,11 @@ TEST(KernelChoice, S3_AutomaticSaysWhy) {
   for (const char* value : {static_cast<const char*>(nullptr), "", "auto"}) {
     const Setting io("WEFT_IO", value);
     const auto chosen = make_real_kernel()->describe();
-    EXPECT_EQ(chosen.name, why_no_uring().empty() ? "io_uring" : "epoll");
-    EXPECT_FALSE(chosen.why.empty());
-    if (!why_no_uring().empty()) {
+    if (why_no_uring().empty()) {
+      EXPECT_EQ(chosen.name, "epoll, with io_uring for files");
+      EXPECT_FALSE(chosen.why.empty());
+    } else {
+      EXPECT_EQ(chosen.name, "epoll");
       EXPECT_EQ(chosen.why, why_no_uring());
     }
   }

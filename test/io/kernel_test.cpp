@@ -27,7 +27,7 @@ namespace {
 
 std::vector<Backend> backends() {
   if (!why_no_uring().empty()) return {Backend::epoll};
-  return {Backend::epoll, Backend::uring};
+  return {Backend::epoll, Backend::uring, Backend::mixed};
 }
 
 std::unique_ptr<Loop> make_loop(Backend backend) {

@@ -90,6 +90,51 @@ std::unique_ptr<Loop> uring_loop(KernelOptions options = {}) {
 #define NEEDS_URING() \
   if (!why_no_uring().empty()) GTEST_SKIP() << "no io_uring: " << why_no_uring()
 
+/// What is in the machine's memory is read without a thread, a ring or a wait for either.
+REAL(FileCalls, T17_WhatIsInMemoryIsReadAtOnce) {
+  const Scratch scratch;
+  const std::string text = "what was just written is still there";
+  {
+    std::ofstream file(scratch / "file");
+    file << text;
+  }
+  const UniqueFd fd(::open((scratch / "file").c_str(), O_RDONLY | O_CLOEXEC));
+  char first = 0;
+  const iovec one{&first, 1};
+  if (::preadv2(fd.get(), &one, 1, 0, RWF_NOWAIT) != 1) {
+    std::printf("note: this file system cannot say what is in memory\n");
+    co_return;
+  }
+  const std::size_t threads = io::other_threads();
+  auto whole = read_call(fd.get(), 100, 0);  // stops at the end
+  EXPECT_EQ(co_await wait_for(whole), static_cast<SysResult>(text.size()));
+  EXPECT_EQ(as_text(whole->buffer), text);
+  auto part = read_call(fd.get(), 4, 5);
+  EXPECT_EQ(co_await wait_for(part), 4);
+  EXPECT_EQ(as_text(part->buffer), text.substr(5, 4));
+  EXPECT_EQ(co_await wait_for(read_call(fd.get(), 10, 1000)), 0);
+  EXPECT_EQ(co_await wait_for(read_call(fd.get(), 0, 0)), 0);
+  EXPECT_EQ(io::other_threads(), threads) << "a thread was started for it";
+}
+
+/// And what is not, is read all the same, in one piece.
+REAL(FileCalls, T17_WhatIsNotInMemoryIsReadToo) {
+  const Scratch scratch;
+  const std::string text(300'000, 'x');
+  {
+    std::ofstream file(scratch / "file");
+    file << text;
+  }
+  const UniqueFd fd(::open((scratch / "file").c_str(), O_RDONLY | O_CLOEXEC));
+  for (const std::size_t size : {std::size_t{100'000}, text.size()}) {
+    ::fsync(fd.get());
+    ::posix_fadvise(fd.get(), 8192, 0, POSIX_FADV_DONTNEED);  // all but the beginning
+    auto read = read_call(fd.get(), size, 0);
+    EXPECT_EQ(co_await wait_for(read), static_cast<SysResult>(size));
+    EXPECT_EQ(as_text(read->buffer), text.substr(0, size));
+  }
+}
+
 REAL(FileCalls, T17_OpenWriteReadTruncateSync) {
   const Scratch scratch;
   auto open = call_on(Code::open, scratch / "file");

@@ -2,8 +2,8 @@
  * (sync/turnstile.hpp, `overtaking`).
  *
  * Each task takes the lock twice. A release tells the first in line, one at a time, that the lock
- * is free; when it comes somebody may have been faster. Then it stands in front of all others, and
- * is handed the lock by the next release. One task may be cancelled while it waits.
+ * is free; when it comes somebody may have been faster. Then it stands in front of all others who
+ * have not come in vain, and is handed the lock by a release. One task may be cancelled while it waits.
  *
  * Proven, for every interleaving:
  *   - one at a time holds it
@@ -91,6 +91,10 @@ inline stand_in_line(who) {
   i = waiting;
 #else
   i = (told[who] -> 0 : waiting);
+  do                       /* behind others who have come in vain */
+  :: i < waiting && told[line[i]] -> i++
+  :: else -> break
+  od;
 #endif
   j = waiting;
   do

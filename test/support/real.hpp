@@ -25,7 +25,14 @@ inline std::size_t open_descriptors() {
 }
 
 inline const char* to_string(Backend backend) {
-  return backend == Backend::uring ? "io_uring" : "epoll";
+  switch (backend) {
+    case Backend::uring:
+      return "io_uring";
+    case Backend::mixed:
+      return "epoll, with io_uring for files";
+    default:
+      return "epoll";
+  }
 }
 
 template <class MakeIo, class Body>
@@ -55,8 +62,8 @@ void run_on_real_kernels(bool inline_too, Body body) {
   // Made on first use, and never given back.
   static_cast<void>(why_no_uring());
   for (const Kind kind : {Kind::fiber, Kind::coroutine}) {
-    for (const Backend backend : {Backend::epoll, Backend::uring}) {
-      if (backend == Backend::uring && !why_no_uring().empty()) continue;
+    for (const Backend backend : {Backend::epoll, Backend::uring, Backend::mixed}) {
+      if (backend != Backend::epoll && !why_no_uring().empty()) continue;
       run_real(
           to_string(backend), Engine::loop, kind,
           [&] {

@@ -232,6 +232,38 @@ ONE_AFTER_ANOTHER(Condition, C17_PublishedAgainItIsNotDeaf) {
 }
 
 /// Threads, fibers and coroutines on the same lock.
+/// An operation that has come in vain, was given up and is used again stands where all others do.
+ONE_AFTER_ANOTHER(Mutex, C17_AnOperationThatWasGivenUpBeginsAnew) {
+  Mutex mutex;
+  Event give_up(Event::Reset::by_hand);
+  Order order;
+  Scope scope;
+  auto guard = co_await mutex.lock_op();
+  here.spawn(scope, [&]() -> Coro<> {
+    auto op = race(mutex.lock_op(), give_up.wait_op());
+    EXPECT_EQ((co_await std::move(op)).index(), 1U);
+    co_await next_turn();
+    co_await next_turn();
+    auto own = co_await std::move(op);
+    order.add(1);
+  });
+  co_await all_others_wait();
+  guard.unlock();                    // tells it
+  guard = co_await mutex.lock_op();  // and is faster
+  co_await all_others_wait();        // it has come in vain
+  give_up.set();
+  co_await next_turn();
+  give_up.reset();
+  here.spawn(scope, [&]() -> Coro<> {
+    auto own = co_await mutex.lock_op();
+    order.add(0);
+  });
+  co_await all_others_wait();
+  guard.unlock();
+  co_await scope.joined();
+  EXPECT_EQ(order.get(), (std::vector{0, 1}));
+}
+
 CONCURRENT(Mutex, S6_ACancelledTaskDoesNotGetAFreeOne) {
   Mutex mutex;
   bool got = false;

@@ -55,6 +55,7 @@ class List {
 
   [[gnu::always_inline]] void push_back(T& item) noexcept { insert(*head_.prev_, item); }
   void push_front(T& item) noexcept { insert(head_, item); }
+  void insert_before(T& next, T& item) noexcept { insert(*static_cast<Node&>(next).prev_, item); }
 
   [[nodiscard, gnu::always_inline]] T* front() const noexcept {
     return empty() ? nullptr : to_item(head_.next_);

@@ -84,14 +84,15 @@ class Kernel {
   std::atomic<bool> in_use_{false};
 };
 
-enum class Backend : std::uint8_t { automatic, epoll, uring };
+/// What a real kernel waits by. mixed: epoll, and io_uring for files.
+enum class Backend : std::uint8_t { automatic, epoll, uring, mixed };
 
 struct KernelOptions {
-  /// automatic: WEFT_IO=epoll|uring if set, else io_uring where it works, else epoll.
+  /// automatic: WEFT_IO=epoll|uring|mixed if set, else mixed where io_uring works, else epoll.
+  /// Sockets wait for readiness, and used that way io_uring serves a tenth fewer requests; also it
+  /// completes what a thread has submitted on that very thread, which is of no use to threads that
+  /// take turns in wait().
   Backend backend = Backend::automatic;
-  /// Threads will take turns in wait(). io_uring completes what a thread has submitted on that very
-  /// thread, so `automatic` means epoll then.
-  bool taking_turns = false;
   /// For jobs; see io/blocking.hpp.
   std::size_t most_threads = 64;
   std::size_t most_queued = 4096;

@@ -12,8 +12,8 @@
 /// The lock may be held across waits, and be released on another thread than it was taken on: it
 /// belongs to the Guard. Those who wait are woken in the order in which they came. Whoever runs may
 /// be faster, a limited number of times (try_lock: any), so that a lock that many want stays in the
-/// cache it is in; and a waiter that was woken and found it taken gets it next, whoever else wants
-/// it. A waiter that has got it cannot be cancelled any more. Two that are taken in different
+/// cache it is in; and a waiter that was woken and found it taken gets it before all who have not
+/// been. A waiter that has got it cannot be cancelled any more. Two that are taken in different
 /// orders: sync/lock_watch finds them.
 ///
 /// A wait on a condition gives the lock up and takes it again before it returns, also when it ends

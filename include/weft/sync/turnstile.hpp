@@ -28,7 +28,8 @@
 /// whoever comes and finds it free: handed to the one who has waited longest, it would cost a
 /// change of tasks, often to another core, each time. With `static constexpr bool overtaking =
 /// true` the first in line is only told that it may pass. When it comes somebody may have been
-/// faster; then it stands in front of all others, and next time it is handed what it waits for.
+/// faster; then it stands in front of all who have not come in vain, and is handed what it waits
+/// for when it is its turn.
 /// Only so many may be faster while one is on its way: after that all newcomers stand in line
 /// (but for `try_pass`, which cannot). Invariant: if the first in line may pass, somebody has been
 /// told and is on its way (test/model/overtaking.pml). Such a turnstile needs no may_pass() and
@@ -245,7 +246,11 @@ class Turnstile {
   template <class Request>
   void stand_in_line(Arm& arm, const Request& request) noexcept {
     if constexpr (Self::overtaking) {
-      if (request.told) return line_.push_front(arm);
+      if (request.told) {  // behind others who have come in vain
+        Arm* before = line_.front();
+        while (before != nullptr && request_of(*before).told) before = line_.next(*before);
+        if (before != nullptr) return line_.insert_before(*before, arm);
+      }
     }
     line_.push_back(arm);
   }
@@ -346,12 +351,13 @@ class PassOp {
   {
     return stile().take_free();
   }
-  [[nodiscard]] bool looks_ready() const noexcept
-    requires(Turnstile<Self>::overtakes())
-  {
-    return stile().looks_free();
+  bool try_now() {
+    if constexpr (Turnstile<Self>::overtakes()) {
+      request_.told = request_.passed = false;  // of an earlier wait, which was given up
+      if (!stile().looks_free()) return false;
+    }
+    return stile().pass_now(request_);
   }
-  bool try_now() { return stile().pass_now(request_); }
   Armed arm(Arm& arm) { return stile().arm(arm, request_); }
   void disarm(Arm& arm) noexcept { stile().disarm(arm); }
   bool confirm() noexcept
