@@ -3,7 +3,8 @@
  *
  * Each task takes the lock twice. A release tells the first in line, one at a time, that the lock
  * is free; when it comes somebody may have been faster. Then it stands in front of all others who
- * have not come in vain, and is handed the lock by a release. One task may be cancelled while it waits.
+ * have not come in vain, and is handed the lock by a release. One task may be cancelled while it
+ * waits.
  *
  * Proven, for every interleaving:
  *   - one at a time holds it

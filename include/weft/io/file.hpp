@@ -10,11 +10,11 @@
 ///
 ///     for (const DirEntry& entry : list_dir("/etc")) ...
 ///
-/// The work is done by io_uring or by a thread that may block; a plain thread does it itself. Each
-/// call exists as an operation (read_op) and as a plain call (read); what takes several steps
-/// exists as a coroutine (co_read_file) and as a plain call (read_file). Errors are
-/// std::system_error, such as "open '/x/y': No such file or directory". If too many calls wait at
-/// once: Overloaded.
+/// What is in the machine's memory is read at once; other work is done by io_uring or by a thread
+/// that may block; a plain thread does it itself. Each call exists as an operation (read_op) and as
+/// a plain call (read); what takes several steps exists as a coroutine (co_read_file) and as a
+/// plain call (read_file). Errors are std::system_error, such as "open '/x/y': No such file or
+/// directory". If too many calls wait at once: Overloaded.
 ///
 /// Cancelling. A call that was begun cannot be stopped: who is cancelled, or loses a select, goes
 /// on at once and the call ends by itself, unobserved. It works on buffers of its own, keeps the
