@@ -42,7 +42,8 @@ class EpollKernel final : public RealKernel {
       : RealKernel(options),
         why_(std::move(why)),
         ring_(ring),
-        most_calls_(options.most_threads + options.most_queued),
+        limits_{.calls = options.most_threads + options.most_queued,
+                .threads = options.most_threads},
         epoll_(checked_fd(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
         event_(checked_fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "eventfd")) {
     add(event_.get(), &event_);
@@ -57,24 +58,23 @@ class EpollKernel final : public RealKernel {
     return {ring_ ? "epoll, with io_uring for files" : "epoll", why_};
   }
   bool expects() noexcept override {
+    // The ring first: what it cannot do goes to the threads.
     const FileRing* const files = files_.load();
-    return RealKernel::expects() || (files != nullptr && files->busy());
+    return (files != nullptr && files->busy()) || RealKernel::expects();
   }
   using RealKernel::start;
   void start(SlowCall& call) override {
     if (done_at_once(call)) return;
-    if (FileRing* const files = this->files(); files != nullptr) {
+    if (FileRing* const files = fits_file_ring(call) ? this->files() : nullptr; files != nullptr) {
       use();
-      if (files->start(call)) return;
+      files->start(call);
+      return;
     }
     start(static_cast<Job&>(call));
   }
 
   void wait(Instant deadline) override {
     clear_graves();
-    if (FileRing* const files = files_.load(); files != nullptr && files->submit(false)) {
-      deadline = Instant{};  // only look
-    }
     std::array<epoll_event, 128> events;
     timespec timeout{};
     if (!deadline.is_never()) timeout = time_left(deadline);
@@ -105,7 +105,6 @@ class EpollKernel final : public RealKernel {
   }
 
   int poll_fd(Instant deadline) override {
-    if (FileRing* const files = files_.load(); files != nullptr && files->submit(true)) interrupt();
     if (!timer_) {
       timer_ = checked_fd(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
                           "timerfd_create");
@@ -141,18 +140,18 @@ class EpollKernel final : public RealKernel {
   }
 
  private:
-  /// Null: there is none, or none to be had.
+  /// Null: there is to be none, or none to be had now.
   FileRing* files() {
     FileRing* const made = files_.load();
-    if (made != nullptr || !ring_ || no_files_.load()) return made;
+    if (made != nullptr || !ring_) return made;
     const std::lock_guard guard(making_files_);
-    if (files_.load() == nullptr && !no_files_.load()) {
+    if (files_.load() == nullptr) {
       try {
-        auto files = make_file_ring(pool_, most_calls_);
+        auto files = make_file_ring(pool_, limits_);
         add(files->fd(), &files_);
         files_.store(files.release());
-      } catch (const std::system_error&) {  // no memory or descriptor for it: threads will do
-        no_files_.store(true);
+      } catch (const std::system_error&) {
+        // No memory or descriptor for it: threads will do.
       }
     }
     return files_.load();
@@ -201,7 +200,7 @@ class EpollKernel final : public RealKernel {
 
   const std::string why_;
   const bool ring_;
-  const std::size_t most_calls_;
+  const FileRingLimits limits_;
   const UniqueFd epoll_;
   UniqueFd event_;
   UniqueFd timer_;
@@ -210,7 +209,6 @@ class EpollKernel final : public RealKernel {
   Spinlock graves_lock_;
   std::mutex making_files_;  // nobody waits for anything with it
   std::atomic<FileRing*> files_{nullptr};
-  std::atomic<bool> no_files_{false};
   List<Registration> graves_;  // under graves_lock_: unwatched, to be deleted by wait()
 };
 

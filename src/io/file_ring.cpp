@@ -4,7 +4,6 @@
 
 #if defined(WEFT_HAVE_LIBURING)
 
-#include "io/real_kernel.hpp"
 #include "io/uring_calls.hpp"
 #include "io/uring_ring.hpp"
 
@@ -12,66 +11,74 @@
 #include <atomic>
 #include <mutex>
 
+#include <sched.h>
+
 namespace weft::io {
 
 namespace {
 
 class UringFileRing final : public FileRing {
  public:
-  UringFileRing(JobPool& pool, std::size_t most)
+  UringFileRing(JobPool& pool, FileRingLimits limits)
       : ring_({.submissions = 64, .completions = 4096, .interrupts = true}),
-        calls_(ring_, pool, most) {}
+        calls_(ring_, pool, limits.calls) {
+    // By itself the machine takes four for each processor, and calls that block would soon have
+    // used them up. If it does not obey, so be it.
+    std::array<unsigned, 2> threads{};
+    threads.fill(static_cast<unsigned>(limits.threads));
+    static_cast<void>(::io_uring_register_iowq_max_workers(&ring_.raw(), threads.data()));
+  }
   ~UringFileRing() override;
 
   int fd() const noexcept override { return ring_.fd(); }
-  bool start(SlowCall& call) override {
-    if (!fits_uring(call)) return false;
-    bool submitted = false;
-    calls_.push(call, [&] {
-      submitted = driver_ != this_thread();
-      if (submitted) ring_.submit();
-    });
-    if (submitted) collect();
-    return true;
+  void start(SlowCall& call) override {
+    calls_.push(call, [] {});
+    submit();
+    collect();
   }
-  bool submit(bool elsewhere) noexcept override {
-    {
-      std::lock_guard guard(ring_.lock());
-      driver_ = elsewhere ? 0 : this_thread();
-      if (ring_.pending() == 0) return false;
-      ring_.submit();
-    }
-    return collect();
-  }
-  bool collect() noexcept override;
+  void collect() noexcept override;
   bool busy() const noexcept override { return calls_.count() > 0; }
 
  private:
+  void submit() noexcept;
+
   Ring ring_;
   CallsInFlight calls_;
-  std::uintptr_t driver_ =
-      0;  // under the ring's lock: who was last about to wait, and will be again
   std::atomic<bool> closing_{false};
 };
 
+// Not under the lock: it is for a few instructions, and the machine may read and copy meanwhile. It
+// has a lock of its own. Each thread goes on until what it has pushed is submitted, by whomever.
+void UringFileRing::submit() noexcept {
+  for (;;) {
+    unsigned pending = 0;
+    {
+      std::lock_guard guard(ring_.lock());
+      pending = ring_.pending();
+    }
+    if (pending == 0) return;
+    if (!ring_.look(pending)) {  // it wants completions to be taken first, or has no memory
+      collect();
+      ::sched_yield();
+    }
+  }
+}
+
 // Completions are taken under the lock, some at a time, and dealt with outside: that makes tasks
 // ready.
-bool UringFileRing::collect() noexcept {
-  bool any = false;
+void UringFileRing::collect() noexcept {
   std::array<io_uring_cqe, 32> taken;
   for (std::size_t count = taken.size(); count == taken.size();) {
     count = 0;
     {
       std::lock_guard guard(ring_.lock());
-      if (ring_.wants_look()) ring_.look(0);
       while (count < taken.size() && ring_.completed() > 0) taken[count++] = ring_.take();
     }
     for (std::size_t i = 0; i < count; ++i) {
       if (tag_of(taken[i].user_data) != Tag::nothing) calls_.came_back(taken[i], closing_.load());
     }
-    any = any || count > 0;
+    if (ring_.wants_look() && ring_.look(0)) count = taken.size();  // there were too many
   }
-  return any;
 }
 
 // A call's buffer is the machine's until it comes back.
@@ -85,15 +92,20 @@ UringFileRing::~UringFileRing() {
         ::io_uring_prep_cancel64(sqe, 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
       });
     }
-    submit(true);
+    submit();
+    collect();
     if (busy()) ring_.sleep(0, &a_while);
   }
 }
 
 }  // namespace
 
-std::unique_ptr<FileRing> make_file_ring(JobPool& pool, std::size_t most) {
-  return std::make_unique<UringFileRing>(pool, most);
+bool fits_file_ring(const SlowCall& call) noexcept {
+  return fits_uring(call);
+}
+
+std::unique_ptr<FileRing> make_file_ring(JobPool& pool, FileRingLimits limits) {
+  return std::make_unique<UringFileRing>(pool, limits);
 }
 
 }  // namespace weft::io
@@ -102,7 +114,11 @@ std::unique_ptr<FileRing> make_file_ring(JobPool& pool, std::size_t most) {
 
 namespace weft::io {
 
-std::unique_ptr<FileRing> make_file_ring(JobPool&, std::size_t) {
+bool fits_file_ring(const SlowCall&) noexcept {
+  return false;
+}
+
+std::unique_ptr<FileRing> make_file_ring(JobPool&, FileRingLimits) {
   throw_sys_error(-ENOTSUP, "io_uring");
 }
 

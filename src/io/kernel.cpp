@@ -62,8 +62,7 @@ Choice choose(Backend wanted) {
   const std::string& no_uring = why_no_uring();
   if (wanted == Backend::automatic) {
     if (!no_uring.empty()) return {Backend::epoll, no_uring};
-    return {Backend::mixed,
-            "sockets are served faster by the one, files by the other, which works"};
+    return {Backend::mixed, "a test submission came back, but epoll serves sockets faster"};
   }
   if (!no_uring.empty()) {
     throw std::system_error(ENOTSUP, std::generic_category(),

@@ -41,7 +41,7 @@ void end_signals(int fd) noexcept;
 
 /// What the machine may do on the thread that asks: copying this much is about as long as a task
 /// should keep others waiting.
-inline constexpr std::size_t most_at_once = std::size_t{128} << 10;
+inline constexpr std::size_t most_at_once = std::size_t{64} << 10;
 /// Reads what the machine has in its memory. False: nothing was done, and the call may take long.
 [[nodiscard]] bool read_at_once(SlowCall& call) noexcept;
 

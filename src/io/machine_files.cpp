@@ -3,12 +3,14 @@
 #include "io/machine.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <new>
 
 #include <dirent.h>
 #include <netdb.h>
 #include <sys/uio.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 namespace weft::io {
@@ -154,13 +156,29 @@ SysResult make_call(Machine& machine, SlowCall& call) {
 
 }  // namespace
 
+namespace {
+
+// Linux 5.9 and 5.10 may say that a file is over when it is not (preadv2(2), BUGS).
+bool nowait_can_be_trusted() noexcept {
+  static const bool can = [] {
+    utsname name{};
+    int version = 0;
+    int minor = 0;
+    return ::uname(&name) == 0 && std::sscanf(name.release, "%d.%d", &version, &minor) == 2 &&
+           (version > 5 || (version == 5 && minor > 10));
+  }();
+  return can;
+}
+
+}  // namespace
+
 // RWF_NOWAIT: not a word from the disk (preadv2(2)). It may give a part; what is missing is asked
 // for again, and then either it is the end of the file, or a thread must read. Errors are left to
 // that thread as well: file systems that do not know the flag, pipes, whatever it is.
 bool read_at_once(SlowCall& call) noexcept {
   const std::size_t size = call.buffer.size();
   if (call.code != SlowCall::Code::read || call.offset < 0 || size > most_at_once ||
-      call.world != machine()) {
+      call.world != machine() || !nowait_can_be_trusted()) {
     return false;
   }
   const int saved = errno;

@@ -113,9 +113,14 @@ void prepare_call(io_uring_sqe* sqe, SlowCall& call, StatAnswer* answer) noexcep
 }
 
 bool declined(SysResult result) noexcept {
-  // EAGAIN: it would block, and the descriptor asked not to. ECANCELED: the thread that submitted
-  // it has ended; nothing has been done.
-  return result == -EAGAIN || result == -EINTR || result == -ECANCELED || result == -EOPNOTSUPP;
+  // What the machine tells itself when a call was interrupted before it had done anything:
+  // ERESTARTSYS and its kind, which have no names out here.
+  constexpr SysResult restart_first = -516;
+  constexpr SysResult restart_last = -512;
+  // EAGAIN: it would block, and the descriptor asked not to. ECANCELED, EINTR, ERESTART...: the
+  // thread that submitted it has ended; nothing has been done.
+  return result == -EAGAIN || result == -EINTR || result == -ECANCELED || result == -EOPNOTSUPP ||
+         (result >= restart_first && result <= restart_last);
 }
 
 void finish_call(SlowCall& call, SysResult result, const StatAnswer* answer) noexcept {

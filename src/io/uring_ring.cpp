@@ -64,6 +64,7 @@ void Ring::check(int result) noexcept {
   switch (-result) {
     case ETIME:
     case EINTR:
+    case ENOMEM:
     case EAGAIN:  // no memory now; what was not submitted stays in the queue
     case EBUSY:   // completions overflow; they must be taken first
     case EBADR:   // a completion was lost for want of memory
@@ -86,7 +87,7 @@ void Ring::sleep(unsigned count, const timespec* limit) noexcept {
   enter(count, 1, limit);
 }
 
-void Ring::enter(unsigned count, unsigned wait_for, const timespec* limit) noexcept {
+int Ring::enter(unsigned count, unsigned wait_for, const timespec* limit) noexcept {
   __kernel_timespec time{};
   io_uring_getevents_arg how{};
   if (limit != nullptr) {
@@ -94,9 +95,11 @@ void Ring::enter(unsigned count, unsigned wait_for, const timespec* limit) noexc
     time.tv_nsec = limit->tv_nsec;
     how.ts = reinterpret_cast<std::uintptr_t>(&time);
   }
-  check(::io_uring_enter2(static_cast<unsigned>(fd()), count, wait_for,
-                          IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG,
-                          reinterpret_cast<sigset_t*>(&how), sizeof how));
+  const int result = ::io_uring_enter2(static_cast<unsigned>(fd()), count, wait_for,
+                                       IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG,
+                                       reinterpret_cast<sigset_t*>(&how), sizeof how);
+  check(result);
+  return result;
 }
 
 namespace {

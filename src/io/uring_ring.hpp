@@ -74,8 +74,8 @@ class Ring {
   /// Submits `count` entries, and sleeps until there is a completion or `limit` is over (null:
   /// never). May return early.
   void sleep(unsigned count, const timespec* limit) noexcept;
-  /// Submits `count` entries, and lets in what has happened.
-  void look(unsigned count) noexcept { enter(count, 0, nullptr); }
+  /// Submits `count` entries, and lets in what has happened. Several threads may. False: not now.
+  bool look(unsigned count) noexcept { return enter(count, 0, nullptr) >= 0; }
   /// Is there something that only look() will let in?
   [[nodiscard]] bool wants_look() const noexcept {
     return (IO_URING_READ_ONCE(*ring_.sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) !=
@@ -95,7 +95,7 @@ class Ring {
   }
 
  private:
-  void enter(unsigned count, unsigned wait_for, const timespec* limit) noexcept;
+  int enter(unsigned count, unsigned wait_for, const timespec* limit) noexcept;
   static void check(int result) noexcept;
 
   io_uring ring_{};

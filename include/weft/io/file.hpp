@@ -27,7 +27,8 @@
 /// write_at() name the place and can be used by any number of tasks at once.
 ///
 /// For regular files (and what behaves like them in /proc and /sys). Pipes, terminals and devices
-/// that wait for input belong into an Fd (adopt_fd), where a wait holds no thread. For what is
+/// that wait for input belong into an Fd (adopt_fd), where a wait holds no thread (and whether
+/// opening one waits for its other end depends on who does it). For what is
 /// missing here: blocking([path] { std::filesystem::remove_all(path); }).
 ///
 /// Rejected: reading straight into the caller's buffer. Then cancelling would have to wait for the
