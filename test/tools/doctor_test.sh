@@ -10,7 +10,8 @@ unset WEFT_IO WEFT_STACK_SIZE WEFT_STACK_GUARD WEFT_MEASURE_STACKS WEFT_TEST_SCA
 "$weft" doctor >plain.txt 2>&1
 expect_status 0 $? 'weft doctor' plain.txt
 expect plain.txt '^  version +[0-9]' '^  compiler +(gcc|clang) ' '^  kernel +Linux ' \
-  '^  cores +[0-9]+' '^  workers +[0-9]+ in a pool' '^  waiting +by epoll(, with io_uring for files)?: .' \
+  '^  cores +[0-9]+' '^  workers +[0-9]+ in a pool' \
+  '^  waiting +by epoll(, with io_uring for files)?: .' \
   '^[ !] io_uring +(works|does not work: .)' \
   '^  stacks +[0-9]+ KiB, guarded by (madvise|mprotect): .' '^[ !] descriptors +[0-9]+' \
   '^  mappings +[0-9]+' '^  huge pages ' '^  trial ' '^  environment +none of .*WEFT_IO' \
@@ -37,7 +38,8 @@ expect epoll.txt '^  environment +WEFT_STACK_SIZE=64k '
 
 WEFT_IO=kqueue "$weft" doctor >nonsense.txt 2>&1
 expect_status 1 $? 'WEFT_IO=kqueue' nonsense.txt
-expect nonsense.txt '^X waiting +WEFT_IO=kqueue is not a way to wait; use epoll, uring, mixed or auto' \
+expect nonsense.txt \
+  '^X waiting +WEFT_IO=kqueue is not a way to wait; use epoll, uring, mixed or auto' \
   '^X trial ' '^Lines with an X '
 
 WEFT_STACK_SIZE=much "$weft" doctor >stack.txt 2>&1
