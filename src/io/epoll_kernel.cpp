@@ -207,9 +207,9 @@ class EpollKernel final : public RealKernel {
   bool has_pwait2_ = true;
   std::atomic<std::uint32_t> watches_{0};
   Spinlock graves_lock_;
-  std::mutex making_files_;  // nobody waits for anything with it
-  std::atomic<FileRing*> files_{nullptr};
   List<Registration> graves_;  // under graves_lock_: unwatched, to be deleted by wait()
+  std::mutex making_files_;    // nobody waits for anything with it
+  std::atomic<FileRing*> files_{nullptr};
 };
 
 }  // namespace

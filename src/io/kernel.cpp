@@ -62,7 +62,7 @@ Choice choose(Backend wanted) {
   const std::string& no_uring = why_no_uring();
   if (wanted == Backend::automatic) {
     if (!no_uring.empty()) return {Backend::epoll, no_uring};
-    return {Backend::mixed, "a test submission came back, but epoll serves sockets faster"};
+    return {Backend::mixed, "a test submission came back, but epoll serves sockets no slower"};
   }
   if (!no_uring.empty()) {
     throw std::system_error(ENOTSUP, std::generic_category(),

@@ -2,17 +2,18 @@
 //
 // Entries are written under the ring's lock, and are visible to the machine from then on; whoever
 // enters the machine next takes them along. So they can be collected and submitted together. The
-// completion queue belongs to the thread that waits.
+// completion queue belongs to the thread that waits; of a ring that nobody waits on
+// (file_ring.hpp), to whoever holds the lock.
 //
-// How the machine completes what was submitted: on the thread that submitted it. It notes that
-// there is work, and the thread does it when it next enters or leaves the machine, be it for a
-// timer interrupt (COOP_TASKRUN: it is not sent an interrupt for it, which would cost both sides
-// about as much as the whole request). A thread that waits does it at once. What was submitted by
-// another thread than the one that waits therefore completes late, by up to the length of a timer
-// tick if that thread is computing, and is cancelled if that thread has ended. The kernel (see
-// uring_kernel.cpp) brings such requests home. A thread that sleeps in some other system call is
-// woken to do the work: the few calls that the machine does not take up again by itself, such as
-// epoll_wait(), then fail with EINTR.
+// How the machine completes what was submitted, unless it shall interrupt: on the thread that
+// submitted it. It notes that there is work, and the thread does it when it next enters or leaves
+// the machine, be it for a timer interrupt (COOP_TASKRUN: it is not sent an interrupt for it, which
+// would cost both sides about as much as the whole request). A thread that waits does it at once.
+// What was submitted by another thread than the one that waits therefore completes late, by up to
+// the length of a timer tick if that thread is computing, and is cancelled if that thread has
+// ended. The kernel (see uring_kernel.cpp) brings such requests home. A thread that sleeps in some
+// other system call is woken to do the work: the few calls that the machine does not take up again
+// by itself, such as epoll_wait(), then fail with EINTR.
 //
 // Rejected: SINGLE_ISSUER and DEFER_TASKRUN, which allow only one thread, for ever; SQPOLL, which
 // takes a core.
@@ -69,7 +70,7 @@ class Ring {
   /// Submits everything. Does not block.
   void submit() noexcept;
 
-  // Waiting: one thread at a time, without the lock
+  // Waiting: one thread at a time, without the lock; where nobody waits, with it
 
   /// Submits `count` entries, and sleeps until there is a completion or `limit` is over (null:
   /// never). May return early.

@@ -22,9 +22,6 @@ inline void spin_pause() noexcept {
 #endif
 }
 
-/// Called again and again by who finds a lock held; `look` counts from 0.
-void spin_between_looks(int look) noexcept;
-
 class Spinlock {
  public:
   [[gnu::always_inline]] void lock() noexcept {

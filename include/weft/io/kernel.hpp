@@ -89,9 +89,9 @@ enum class Backend : std::uint8_t { automatic, epoll, uring, mixed };
 
 struct KernelOptions {
   /// automatic: WEFT_IO=epoll|uring|mixed if set, else mixed where io_uring works, else epoll.
-  /// Sockets wait for readiness, and used that way io_uring serves a tenth fewer requests; also it
-  /// completes what a thread has submitted on that very thread, which is of no use to threads that
-  /// take turns in wait().
+  /// Sockets wait for readiness, and used that way io_uring serves up to a tenth fewer requests (on
+  /// other machines about as many: docs/performance.md); also it completes what a thread has
+  /// submitted on that very thread, which is of no use to threads that take turns in wait().
   Backend backend = Backend::automatic;
   /// For jobs; see io/blocking.hpp.
   std::size_t most_threads = 64;

@@ -29,16 +29,16 @@
 /// change of tasks, often to another core, each time. With `static constexpr bool overtaking =
 /// true` the first in line is only told that it may pass. When it comes somebody may have been
 /// faster; then it stands in front of all who have not come in vain, and is handed what it waits
-/// for when it is its turn.
-/// Only so many may be faster while one is on its way: after that all newcomers stand in line
-/// (but for `try_pass`, which cannot). Invariant: if the first in line may pass, somebody has been
-/// told and is on its way (test/model/overtaking.pml). Such a turnstile needs no may_pass() and
-/// let_pass(): it is taken or free. All that decides is in the lock's own word, so that taking what
-/// is free is one step, without the lock, and so is giving it back if nobody has to be told:
+/// for when it is its turn. Only so many may be faster while one is on its way: after that all
+/// newcomers stand in line (but for `try_pass`, which cannot). Invariant: if the first in line may
+/// pass, somebody has been told and is on its way (test/model/overtaking.pml). Such a turnstile
+/// needs no may_pass() and let_pass(): it is taken or free. All that decides is in the lock's own
+/// word, so that taking what is free is one step, without the lock, and so is giving it back if
+/// nobody has to be told:
 ///
-///     word = overtakers so far | told: one is on its way | owed: the first in line has come in
-///     vain
-///            | line: somebody waits | taken | held
+///     held     the lock          line   somebody waits
+///     taken    not free          owed   and the first of them has come in vain
+///     told     one is on its way, and in the bits above: so many have been faster
 ///
 /// What has been passed to a waiter is its own: it is passed only to one that has been claimed, so
 /// that its cancellation comes too late, and a waiter that gave up has got nothing. When one gives
@@ -185,11 +185,11 @@ class Turnstile {
     // acquire: partner is give_back(), or whoever had the lock.
     return lock_.change(bits, bits + more, std::memory_order_acquire);
   }
-  [[nodiscard]] bool looks_free() const noexcept { return (lock_.glimpse() & taken_bit) == 0; }
   /// The same with the lock.
   [[nodiscard]] bool take() noexcept {
     return (std::exchange(bits_, bits_ | taken_bit) & taken_bit) == 0;
   }
+  [[nodiscard]] bool looks_free() const noexcept { return (lock_.glimpse() & taken_bit) == 0; }
 
   template <class Request>
   bool open_to(const Request& request) noexcept {
