@@ -34,27 +34,24 @@ void check_count(std::size_t count) {
 
 template <std::size_t Count>
 ReadOp<Count>::ReadOp(Source& source, std::span<const Bytes> buffers) noexcept
-    : Base(source), count_(static_cast<int>(buffers.size())) {
-  for (std::size_t i = 0; i < buffers.size(); ++i) {
-    parts_[i] = to_iovec(buffers[i]);
-    wanted_ += buffers[i].size();
-  }
+    : Base(source), count_(static_cast<std::uint8_t>(buffers.size())) {
+  for (std::size_t i = 0; i < buffers.size(); ++i) parts_[i] = to_iovec(buffers[i]);
 }
 
 template <std::size_t Count>
 SysResult ReadOp<Count>::call(Source& source) noexcept {
   if (!source.is_socket()) return source.world().read(source.fd(), parts_.data(), count_);
+  if (source.keeps()) [[unlikely]] {
+    if (const auto kept = source.read_kept(parts_.data(), count_)) return *kept;
+  }
   msghdr message = message_of(parts_.data(), count_);
   return source.world().receive(source.fd(), message, 0);
 }
 
 template <std::size_t Count>
 WriteOp<Count>::WriteOp(Source& source, std::span<const ConstBytes> buffers, bool some) noexcept
-    : Base(source), count_(static_cast<int>(buffers.size())), some_(some) {
-  for (std::size_t i = 0; i < buffers.size(); ++i) {
-    parts_[i] = to_iovec(buffers[i]);
-    left_ += buffers[i].size();
-  }
+    : Base(source), count_(static_cast<std::uint8_t>(buffers.size())), some_(some) {
+  for (std::size_t i = 0; i < buffers.size(); ++i) parts_[i] = to_iovec(buffers[i]);
 }
 
 template <std::size_t Count>
@@ -70,19 +67,17 @@ bool WriteOp<Count>::absorb(SysResult result, std::uint32_t seen) noexcept {
   if (result < 0) return true;
   auto done = static_cast<std::size_t>(result);
   written_ += done;
-  left_ -= done;
-  if (left_ == 0) return true;
-  this->source().used_up(seen, Direction::write);
-  if (some_) return true;
-  while (done > 0) {
-    iovec& part = parts_[static_cast<std::size_t>(first_)];
+  for (; first_ < count_; ++first_) {
+    iovec& part = parts_[first_];
     const std::size_t step = std::min(done, part.iov_len);
     part.iov_base = static_cast<std::byte*>(part.iov_base) + step;
     part.iov_len -= step;
     done -= step;
-    if (part.iov_len == 0) ++first_;
+    if (part.iov_len > 0) break;
   }
-  return false;
+  if (first_ == count_) return true;
+  this->source().used_up(seen, Direction::write);
+  return some_;
 }
 
 template class ReadOp<1>;

@@ -23,14 +23,21 @@ struct Registration : ListNode<> {
   ~Registration() { source.release(); }
   Source& source;
 
-  /// What the kernel on io_uring knows of a repeated poll; see there.
-  struct Poll {
-    std::uintptr_t home = 0;     // the thread that submitted it
-    bool in_flight = false;      // completions will come, the last of them without F_MORE
-    bool ending = false;         // it has been told to end
-    bool unwatched = false;      // and must not begin again
-    bool ended_already = false;  // the last completion was a last one
-  } poll;
+  // What the kernel on io_uring knows of it; see there.
+  struct Request {
+    bool in_flight = false;  // completions will come, the last of them without F_MORE
+    bool ending = false;     // it has been told to end
+  };
+  std::uintptr_t home = 0;     // the thread that submitted the poll
+  Request poll;                // repeated
+  bool ended_already = false;  // the poll's last completion was a last one
+  Request receive;
+  std::uint16_t asked = 0;  // bytes to be received; 0: again and again
+  bool unwatched = false;   // nothing must begin again
+  /// Can no completion name it any more?
+  [[nodiscard]] bool over() const noexcept {
+    return unwatched && !poll.in_flight && !receive.in_flight;
+  }
 };
 
 /// All watches of a kernel. Any thread.
@@ -50,6 +57,11 @@ class Watched {
     if (!registration->linked()) return nullptr;
     registration->unlink();
     return registration;
+  }
+  template <class F>
+  void for_each(F f) {
+    std::lock_guard guard(lock_);
+    for (Registration* r = all_.front(); r != nullptr; r = all_.next(*r)) f(*r);
   }
   /// Does anybody wait for one of them?
   [[nodiscard]] bool awaited() noexcept {

@@ -17,7 +17,7 @@
 namespace weft::io {
 
 /// What a completion belongs to: the low bits of its data. The others are a pointer, if any.
-enum class Tag : std::uint64_t { poll, call, stat, event, timer, nothing };
+enum class Tag : std::uint64_t { poll, receive, send, call, stat, event, timer, nothing };
 inline constexpr std::uint64_t tag_bits = 7;
 
 inline std::uint64_t data_of(Tag tag, const void* pointer = nullptr) noexcept {

@@ -1,11 +1,13 @@
 // The kernel on io_uring.
 //
 // Descriptors: one repeated poll (IORING_POLL_ADD_MULTI) each, for both directions. It reports
-// changes, and at first the present state, which is just what Source wants. Reading and writing are
-// calls, as with epoll: an operation that was cancelled must not have taken anything. A completion
-// carries a pointer to its Registration, which is therefore deleted on the last one (F_MORE is not
-// set) and no sooner. A poll that ends by itself (the queue was full, or the thread that submitted
-// it has ended) begins again, and reports the present state: nothing is missed.
+// changes, and at first the present state, which is just what Source wants. Then reading and
+// writing are calls, as with epoll. A completion carries a pointer to its Registration, which is
+// therefore deleted on the last one (F_MORE is not set) and no sooner. A poll that ends by itself
+// (the queue was full, or the thread that submitted it has ended) begins again, and reports the
+// present state: nothing is missed.
+//
+// Conversations: see uring_carrier.cpp.
 //
 // Closing: a poll keeps its file open, so unwatch() ends it at once, before the descriptor is
 // closed. Otherwise the peer would not hear of it until this thread next waits.
@@ -19,7 +21,8 @@
 // at once, and so does everybody after poll_fd(), since the thread may then sleep elsewhere.
 //
 // Where completions are made: on the thread that submitted (see uring_ring.hpp). A poll that
-// belongs to another thread than the one that waits is ended, and begins again here.
+// belongs to another thread than the one that waits is ended, and begins again here. (A receive
+// that another thread has submitted along with something of its own is not: it may be late.)
 //
 // Locks: the ring's is taken under a Source's, never the other way round; so readiness is reported
 // without it. Nobody sleeps or calls out while holding it.
@@ -27,8 +30,7 @@
 
 #if defined(WEFT_HAVE_LIBURING)
 
-#include "io/uring_calls.hpp"
-#include "io/uring_ring.hpp"
+#include "io/uring_kernel.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -43,8 +45,6 @@
 namespace weft::io {
 
 namespace {
-
-using Poll = Registration::Poll;
 
 std::uint32_t bits_of(int events) noexcept {
   std::uint32_t bits = 0;
@@ -65,79 +65,26 @@ bool can_wait_for(int fd) noexcept {
   return ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) == 0 || errno != EPERM;
 }
 
-class UringKernel final : public RealKernel {
- public:
-  UringKernel(const KernelOptions& options, std::string why)
-      : RealKernel(options),
-        why_(std::move(why)),
-        ring_({.submissions = 256, .completions = 4096}),
-        calls_(ring_, pool_, options.most_threads + options.most_queued),
-        event_{checked_fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "eventfd"), {}} {}
-  ~UringKernel() override;
+}  // namespace
 
-  Description describe() const override { return {"io_uring", why_}; }
-  void wait(Instant deadline) override;
-  void interrupt() noexcept override {
-    const int saved = errno;
-    const std::uint64_t one = 1;
-    // The number is never read: every write is a change, and that is what the poll reports.
-    [[maybe_unused]] const auto n = ::write(event_.fd.get(), &one, sizeof one);
-    errno = saved;
-  }
-  bool expects() noexcept override { return RealKernel::expects() || calls_.count() > 0; }
-  int poll_fd(Instant deadline) override;
-  void watch(Source& source) override;
-  void unwatch(Source& source) noexcept override;
-  using RealKernel::start;
-  void start(SlowCall& call) override;
-
- private:
-  /// A descriptor of ours that ends a wait.
-  struct Inner {
-    UniqueFd fd;
-    Poll poll;
-  };
-
-  // All of these under the ring's lock.
-  void begin(Poll& poll, int fd, int events, std::uint64_t data) noexcept;
-  void begin_watching(Registration& registration) noexcept {
-    ++polls_;
-    begin(registration.poll, registration.source.fd(), POLLIN | POLLOUT | POLLRDHUP,
-          data_of(Tag::poll, &registration));
-  }
-  void end(Poll& poll, std::uint64_t data) noexcept;
-  void bring_home(Inner& inner, Tag tag) noexcept;
-  void submit_if_due() noexcept {
-    if (driver_ != this_thread() || slept_elsewhere_) ring_.submit();
-  }
-
-  void take_completions() noexcept;
-  void on_poll(Registration& registration, int result, bool last, WakeList& wakes) noexcept;
-  void on_last_poll(Registration& registration, int result) noexcept;
-  void on_inner(Inner& inner, Tag tag, bool last) noexcept;
-
-  const std::string why_;
-  Ring ring_;
-  CallsInFlight calls_;
-  // Under the ring's lock, like all `Poll`s.
-  Inner event_;
-  Inner timer_;
-  std::uintptr_t driver_ = 0;     // the thread that was last in wait()
-  bool slept_elsewhere_ = false;  // after poll_fd()
-  bool closing_ = false;
-  std::size_t polls_ = 0;  // of registrations, in flight
-};
-
-void UringKernel::begin(Poll& poll, int fd, int events, std::uint64_t data) noexcept {
-  poll = {.home = this_thread(), .in_flight = true, .ended_already = poll.ended_already};
+template <class Polled>
+void UringKernel::begin_poll(Polled& polled, int fd, int events, std::uint64_t data) noexcept {
+  polled.poll = {.in_flight = true};
+  polled.home = this_thread();
   ring_.push(data, [&](io_uring_sqe* sqe) {
     ::io_uring_prep_poll_multishot(sqe, fd, static_cast<unsigned>(events));
   });
 }
 
+void UringKernel::begin_watching(Registration& registration) noexcept {
+  ++requests_;
+  begin_poll(registration, registration.source.fd(), POLLIN | POLLOUT | POLLRDHUP,
+             data_of(Tag::poll, &registration));
+}
+
 // By cancelling, not IORING_OP_POLL_REMOVE, which gives up if an event is just being reported.
-void UringKernel::end(Poll& poll, std::uint64_t data) noexcept {
-  if (std::exchange(poll.ending, true)) return;
+void UringKernel::end(Registration::Request& request, std::uint64_t data) noexcept {
+  if (std::exchange(request.ending, true)) return;
   ring_.push(data_of(Tag::nothing), [&](io_uring_sqe* sqe) {
     ::io_uring_prep_cancel64(sqe, data, 0);
     sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
@@ -147,13 +94,15 @@ void UringKernel::end(Poll& poll, std::uint64_t data) noexcept {
 void UringKernel::bring_home(Inner& inner, Tag tag) noexcept {
   if (!inner.fd) return;
   if (!inner.poll.in_flight) {
-    begin(inner.poll, inner.fd.get(), POLLIN, data_of(tag));
-  } else if (inner.poll.home != this_thread()) {
+    begin_poll(inner, inner.fd.get(), POLLIN, data_of(tag));
+  } else if (inner.home != this_thread()) {
     end(inner.poll, data_of(tag));
   }
 }
 
 void UringKernel::wait(Instant deadline) {
+  WakeList wakes;
+  if (!outgoing_.empty()) begin_sends(wakes);
   unsigned pending = 0;
   {
     std::lock_guard guard(ring_.lock());
@@ -163,7 +112,8 @@ void UringKernel::wait(Instant deadline) {
     pending = ring_.pending();
   }
   timespec limit{};
-  bool may_sleep = deadline != Instant{};  // the past; then the clock need not be asked
+  // The past: then the clock need not be asked.
+  bool may_sleep = deadline != Instant{} && wakes.empty();
   if (may_sleep && !deadline.is_never()) {
     limit = time_left(deadline);
     may_sleep = limit.tv_sec != 0 || limit.tv_nsec != 0;
@@ -184,12 +134,19 @@ void UringKernel::take_completions() noexcept {
     std::lock_guard guard(ring_.lock());
   }
   WakeList wakes;
+  told_again_ = nullptr;
   for (; count > 0; --count) {
     const io_uring_cqe cqe = ring_.take();
     const bool last = (cqe.flags & IORING_CQE_F_MORE) == 0;
     switch (tag_of(cqe.user_data)) {
       case Tag::poll:
         on_poll(pointed_at<Registration>(cqe.user_data), cqe.res, last, wakes);
+        break;
+      case Tag::receive:
+        on_receive(pointed_at<Registration>(cqe.user_data), cqe, wakes);
+        break;
+      case Tag::send:
+        on_sent(pointed_at<Arm>(cqe.user_data), cqe.res, wakes);
         break;
       case Tag::call:
       case Tag::stat:
@@ -220,24 +177,22 @@ void UringKernel::on_poll(Registration& registration, int result, bool last,
     on_last_poll(registration, result);
     return;
   }
-  Poll& poll = registration.poll;
-  poll.ended_already = false;
-  if (poll.home == this_thread()) return;
+  registration.ended_already = false;
+  if (registration.home == this_thread()) return;
   std::lock_guard guard(ring_.lock());
-  end(poll, data_of(Tag::poll, &registration));
+  end(registration.poll, data_of(Tag::poll, &registration));
 }
 
 void UringKernel::on_last_poll(Registration& registration, int result) noexcept {
   bool gone = false;
   {
     std::lock_guard guard(ring_.lock());
-    Poll& poll = registration.poll;
-    poll.in_flight = false;
-    --polls_;
-    gone = poll.unwatched;
-    if (!gone && !closing_) {
+    registration.poll.in_flight = false;
+    --requests_;
+    gone = registration.over();
+    if (!registration.unwatched && !closing_) {
       const int fd = registration.source.fd();
-      const bool twice = std::exchange(poll.ended_already, true);
+      const bool twice = std::exchange(registration.ended_already, true);
       const bool useless = result == -EBADF || (result > 0 && twice && !can_wait_for(fd));
       if (!useless) begin_watching(registration);
     }
@@ -272,10 +227,11 @@ int UringKernel::poll_fd(Instant deadline) {
 
 void UringKernel::watch(Source& source) {
   use();
-  Registration& registration = watched_.add(source);
+  Registration& registration = registration_of(source);
   std::lock_guard guard(ring_.lock());
   WEFT_CHECK(!closing_, "a descriptor is to be watched by a kernel that goes away");
   begin_watching(registration);
+  end_receive(registration);
   submit_if_due();
 }
 
@@ -286,11 +242,12 @@ void UringKernel::unwatch(Source& source) noexcept {
   // the lock waits until we have let go of the kernel.
   Registration* registration = watched_.remove(source);
   if (registration == nullptr) return;
-  registration->poll.unwatched = true;
-  if (!registration->poll.in_flight) {
+  registration->unwatched = true;
+  if (registration->over()) {
     dead.reset(registration);
   } else if (!closing_) {
-    end(registration->poll, data_of(Tag::poll, registration));
+    if (registration->poll.in_flight) end(registration->poll, data_of(Tag::poll, registration));
+    end_receive(*registration);
     ring_.submit();
   }
 }
@@ -314,7 +271,7 @@ UringKernel::~UringKernel() {
     {
       std::lock_guard guard(ring_.lock());
       closing_ = true;
-      if (polls_ == 0 && calls_.count() == 0) break;
+      if (requests_ == 0 && calls_.count() == 0) break;
       ring_.push(data_of(Tag::nothing), [](io_uring_sqe* sqe) {
         ::io_uring_prep_cancel64(sqe, 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
       });
@@ -326,8 +283,6 @@ UringKernel::~UringKernel() {
   watched_.clear(*this);
   std::lock_guard guard(ring_.lock());  // see unwatch()
 }
-
-}  // namespace
 
 std::unique_ptr<Kernel> make_uring_kernel(const KernelOptions& options, std::string why) {
   return std::make_unique<UringKernel>(options, std::move(why));

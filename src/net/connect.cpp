@@ -212,6 +212,7 @@ Fd ConnectCore::take_fd() {
     if (attempt.state == Attempt::State::connected) {
       Fd fd = std::move(attempt.fd);
       attempts_.clear();  // what else was on its way is closed now
+      fd.source().begin_conversation();
       return fd;
     }
   }

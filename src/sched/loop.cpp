@@ -39,7 +39,7 @@ void Loop::LoopWorker::go_by_rank() noexcept {
   fetches_ = true;
 }
 
-Loop::Driving::Driving(Loop& loop) : loop_(loop) {
+Loop::Driving::Driving(Loop& loop, bool alone) : loop_(loop), alone_(alone) {
   if (loop_.driving_.exchange(true)) {
     throw std::logic_error("this loop is already being run, by this thread or another one");
   }
@@ -49,9 +49,11 @@ Loop::Driving::Driving(Loop& loop) : loop_(loop) {
     loop_.driving_.store(false);
     throw;
   }
+  if (alone_) loop_.kernel_->begin_driving();
 }
 
 Loop::Driving::~Driving() {
+  if (alone_) loop_.kernel_->end_driving();
   loop_.worker_.detach();
   loop_.driving_.store(false);
 }

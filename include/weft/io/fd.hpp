@@ -39,66 +39,92 @@ using ConstBytes = std::span<const std::byte>;
 ///
 ///     SysResult call(Source&) noexcept       the non-blocking call; -EAGAIN: not now
 ///     bool absorb(SysResult, seen) noexcept  takes its result; false: there is more to do
+///     iovec* part() noexcept                 optional: a receive into it, or a send from it, is
+///     all
+///                                            that the call does. Then a Carrier may do it
 template <class Self, Direction direction>
 class SourceOp {
  public:
   /// See wait/op.hpp.
   static constexpr bool outside = true;
-  explicit SourceOp(Source& source) noexcept : source_(&source) {}
-  SourceOp(SourceOp&& other) noexcept
-      : source_(other.source_), held_(std::exchange(other.held_, false)), result_(other.result_) {}
+  explicit SourceOp(Source& source) noexcept : core_{.source = &source} {}
+  SourceOp(SourceOp&& other) noexcept : core_(other.core_) { other.core_.held = false; }
   SourceOp& operator=(SourceOp&&) = delete;
   ~SourceOp() {
-    if (held_) source_->release();
+    if (core_.held) core_.source->release();
   }
 
-  ObjectId object() const noexcept { return source_->id(); }
-  bool try_now() noexcept { return attempt(); }
+  ObjectId object() const noexcept { return core_.source->id(); }
+  bool try_now() noexcept { return !core_.alone && attempt(); }
   Armed arm(Arm& arm) {
-    if (!held_) {  // from now on the owner may be gone before we are
-      source_->retain();
-      held_ = true;
+    if (!core_.held) {  // from now on the owner may be gone before we are
+      core_.source->retain();
+      core_.held = true;
     }
-    return source_->arm(arm, direction);
+    if constexpr (requires(Self& self) { self.part(); }) {
+      core_.part = static_cast<Self&>(*this).part();
+      core_.seen = core_.source->seen();
+      if constexpr (direction == Direction::read) {
+        return core_.source->arm(arm, direction, &core_);
+      } else if (core_.alone && core_.source->send_later(arm, core_)) {
+        return Armed::waiting;
+      }
+    }
+    return core_.source->arm(arm, direction);
   }
-  void disarm(Arm& arm) noexcept { source_->disarm(arm); }
+  void disarm(Arm& arm) noexcept { core_.source->disarm(arm); }
   bool confirm() noexcept {
-    const bool done = attempt();
-    source_->pass_on(direction);
+    const bool done = core_.delivered ? accept() : attempt();
+    core_.source->pass_on(direction);
     return done;
   }
 
  protected:
-  [[nodiscard]] Source& source() const noexcept { return *source_; }
-  [[nodiscard]] SysResult result() const noexcept { return result_; }
+  [[nodiscard]] Source& source() const noexcept { return *core_.source; }
+  [[nodiscard]] SysResult result() const noexcept { return core_.result; }
   /// The result, or throws; `what` names the call.
-  SysResult checked(const char* what) const { return check_sys(result_, what); }
-  void set_result(SysResult result) noexcept { result_ = result; }
+  SysResult checked(const char* what) const { return check_sys(core_.result, what); }
+  void set_result(SysResult result) noexcept { core_.result = result; }
+  /// The waiter waits for nothing else: a send may go with those of others (Op::help()).
+  void alone() noexcept { core_.alone = core_.source->carried(); }
 
  private:
   bool attempt() noexcept {
     auto& self = static_cast<Self&>(*this);
+    Source& source = *core_.source;
     for (;;) {
-      const std::uint32_t seen = source_->seen();
+      const std::uint32_t seen = source.seen();
       if (!Source::worth_trying(seen, direction)) return false;
-      if (!source_->enter()) {
-        result_ = -EBADF;
+      if (!source.enter()) {
+        core_.result = -EBADF;
         return true;
       }
-      const SysResult result = self.call(*source_);
-      source_->leave();
+      const SysResult result = self.call(source);
+      source.leave();
       if (result == -EAGAIN) {
-        source_->would_block(seen, direction);
+        source.would_block(seen, direction);
         return false;
       }
-      result_ = result;
+      core_.result = result;
       if (self.absorb(result, seen)) return true;
     }
   }
 
-  Source* source_;
-  bool held_ = false;
-  SysResult result_ = 0;
+  /// A Carrier has done it, or as much as there was room for: the rest waits for more, as usual.
+  bool accept() noexcept {
+    core_.delivered = false;
+    core_.alone = false;
+    if constexpr (direction == Direction::write) {
+      if (core_.result == -EAGAIN) {
+        core_.source->would_block(core_.seen, direction);
+        return false;
+      }
+      return static_cast<Self&>(*this).absorb(core_.result, core_.seen);
+    }
+    return true;
+  }
+
+  Transfer core_;
 };
 
 /// Waits until a call in this direction may succeed: for descriptors of libraries that do their own
@@ -160,8 +186,13 @@ class ReadOp : public SourceOp<ReadOp<Count>, Direction::read> {
   Result take() { return static_cast<std::size_t>(this->checked("read")); }
 
   SysResult call(Source& source) noexcept;
+  iovec* part() noexcept
+    requires(Count == 1)
+  {
+    return parts_.data();
+  }
   bool absorb(SysResult result, std::uint32_t seen) noexcept {
-    if (result > 0 && static_cast<std::size_t>(result) < wanted_ &&
+    if (result > 0 && static_cast<std::size_t>(result) < wanted() &&
         this->source().short_read_means_empty()) {
       this->source().used_up(seen, Direction::read);
     }
@@ -169,9 +200,14 @@ class ReadOp : public SourceOp<ReadOp<Count>, Direction::read> {
   }
 
  private:
+  [[nodiscard]] std::size_t wanted() const noexcept {
+    std::size_t sum = 0;
+    for (std::size_t i = 0; i < count_; ++i) sum += parts_[i].iov_len;
+    return sum;
+  }
+
   std::array<iovec, Count> parts_;
-  int count_;
-  std::size_t wanted_ = 0;
+  std::uint8_t count_;
 };
 
 /// All of the buffers, or with `some` what one call can.
@@ -191,14 +227,23 @@ class WriteOp : public SourceOp<WriteOp<Count>, Direction::write> {
 
   SysResult call(Source& source) noexcept;
   bool absorb(SysResult result, std::uint32_t seen) noexcept;
+  void help() noexcept
+    requires(Count == 1)
+  {
+    this->alone();
+  }
+  iovec* part() noexcept
+    requires(Count == 1)
+  {
+    return parts_.data() + first_;
+  }
 
  private:
-  std::array<iovec, Count> parts_;
-  int first_ = 0;
-  int count_;
-  bool some_;
-  std::size_t left_ = 0;
+  std::array<iovec, Count> parts_;  // what is left
   std::size_t written_ = 0;
+  std::uint8_t first_ = 0;
+  std::uint8_t count_;
+  bool some_;
 };
 
 /// The most buffers of one vectored read or write.
@@ -238,7 +283,13 @@ class Fd {
   void close() noexcept {
     if (source_ != nullptr) source_->close();
   }
-  /// Gives the number away, open and still non-blocking; -1 if empty, closed, or in use by a call.
+  /// On a loop with io_uring, bytes of a TCP stream may be received before anybody asks for them
+  /// (docs/decisions/0012). This ends that until the next read: for streams that change hands, or
+  /// whose number somebody else is to read from. On the thread of the loop that has read from it
+  /// last. False: some have come already, and have to be read first.
+  bool settle() const noexcept { return source_ == nullptr || source_->settle(); }
+  /// Gives the number away, open and still non-blocking; -1 if empty, closed, in use by a call, or
+  /// not to be settled.
   [[nodiscard]] int release() noexcept { return source_ == nullptr ? -1 : source_->take_number(); }
 
   [[nodiscard]] auto readable_op() const { return ReadyOp<Direction::read>(source()); }

@@ -23,7 +23,33 @@ namespace weft {
 
 class Job;
 class Source;
+struct Arm;
 struct SlowCall;
+
+/// What a kernel may do besides reporting readiness, where the machine can: receive and send for
+/// tasks that wait, many of them in one call. It is asked by Source, on the thread that drives the
+/// kernel (Kernel::begin_driving()).
+///
+/// A receive belongs to the source, not to a task: if nobody waits any more when it has come, the
+/// source keeps the bytes. A send has not begun before the wait is claimed, and is over before the
+/// kernel does anything else: so one that loses a select or is cancelled has sent nothing.
+class Carrier {
+ public:
+  /// Receives up to `most` bytes, once, or `again` and again, whatever comes; Source::received()
+  /// gets them. One at a time for a source. Under the source's lock. False: it cannot.
+  [[nodiscard]] virtual bool receive(Source& source, std::size_t most, bool again) = 0;
+  /// Ends a receive: received() is called once more, and maybe with bytes before. Under the
+  /// source's lock.
+  virtual void stop_receiving(Source& source) noexcept = 0;
+  /// Takes in what has come, without waiting for long. Under no lock.
+  virtual void catch_up() noexcept = 0;
+  /// Sends what the arm's slot (a Transfer) says when the kernel next waits or looks, if the arm
+  /// can be claimed then, and commits it with what came of it.
+  virtual void send(Arm& arm) noexcept = 0;
+
+ protected:
+  ~Carrier() = default;
+};
 
 class Kernel {
  public:
@@ -64,6 +90,12 @@ class Kernel {
   /// events of it, and keeps it alive as long (Source::retain()).
   virtual void unwatch(Source& source) noexcept;
 
+  /// The calling thread, and no other, will call wait() until end_driving(), again and again.
+  virtual void begin_driving() noexcept {}
+  virtual void end_driving() noexcept {}
+  /// Null, unless there is one and the calling thread drives this kernel.
+  [[nodiscard]] virtual Carrier* carrier() noexcept { return nullptr; }
+
   /// Does a job on the side and complete()s it, maybe before it returns. Throws Overloaded (and has
   /// not taken the job) if too many wait already. The default runs it here and now.
   virtual void start(Job& job);
@@ -89,9 +121,12 @@ enum class Backend : std::uint8_t { automatic, epoll, uring, mixed };
 
 struct KernelOptions {
   /// automatic: WEFT_IO=epoll|uring|mixed if set, else mixed where io_uring works, else epoll.
-  /// Sockets wait for readiness, and used that way io_uring serves up to a tenth fewer requests (on
-  /// other machines about as many: docs/performance.md); also it completes what a thread has
-  /// submitted on that very thread, which is of no use to threads that take turns in wait().
+  ///
+  /// On a Loop, uring answers more requests than epoll (docs/performance.md): it receives and sends
+  /// for many TCP streams in one call (docs/decisions/0012), which means that a write is made when
+  /// the loop next looks outside, not at once. On a Pool it can only report readiness, and
+  /// completes what a thread has submitted on that very thread, which is of no use to threads that
+  /// take turns in wait().
   Backend backend = Backend::automatic;
   /// For jobs; see io/blocking.hpp.
   std::size_t most_threads = 64;

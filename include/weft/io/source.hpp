@@ -22,6 +22,22 @@
 /// running that kernel any more. (So a loop with tasks that wait for a shared descriptor must be
 /// run, or destroyed.)
 ///
+/// Conversations. If the kernel of a TCP stream's reader can carry (Carrier, io/kernel.hpp), it
+/// does not report readiness but receives by itself, once for each read that waits, and sends for
+/// whoever waits for nothing else:
+///
+///     [plain] ─── a read waits ──▶ [carried] ─── anything else waits: ──▶ [watched]
+///                                             room to send, readiness, another Io
+///
+/// At first there is one receive for each read that waits, of no more than it has asked for. After
+/// a few it is a conversation, and there is one that goes on and on; it is stopped when bytes pile
+/// up that nobody reads, so that the peer feels it. Who has had to wait for room has much to send,
+/// and is better off with readiness: it stays watched for as long as this kernel has it. Bytes that
+/// come when nobody waits for them are kept here. While a receive is under way, or there are bytes
+/// left, nobody reads past it: the order of bytes is that of the stream. So a stream that is read
+/// elsewhere in the middle of a conversation waits there until the thread that drives its last
+/// kernel has next looked outside (settle() spares that).
+///
 /// Any thread may call any member.
 #pragma once
 
@@ -33,11 +49,29 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
+
+#include <sys/uio.h>
 
 namespace weft {
 
 enum class Direction : std::uint8_t { read, write };
+
+class Source;
+
+/// What an operation that waits lets a Carrier do for it: the slot of its arm.
+struct Transfer {
+  Source* source;
+  iovec* part = nullptr;  // null: nothing can be done for it
+  SysResult result = 0;
+  std::uint32_t seen = 0;  // of the latch, before
+  bool delivered = false;  // the result is there
+  // The operation's own:
+  bool held = false;   // it has retained the source
+  bool alone = false;  // it is waited for alone, and may be carried
+};
 
 class Source {
  public:
@@ -111,21 +145,46 @@ class Source {
 
   [[nodiscard]] ObjectId id() const noexcept { return id_; }
   /// Publishes `arm`, or finds that it is worth trying (or closed): won. Throws std::system_error.
-  [[nodiscard]] Armed arm(Arm& arm, Direction direction);
+  /// `into`: of a read whose bytes may be brought.
+  [[nodiscard]] Armed arm(Arm& arm, Direction direction, Transfer* into = nullptr);
   void disarm(Arm& arm) noexcept;
   /// A waiter that was woken has tried: if it left something, the next one is woken.
   void pass_on(Direction direction) noexcept;
   /// Does anybody wait? For deadlock reports.
   [[nodiscard]] bool awaited() noexcept;
 
+  // Being carried
+
+  /// A hint: send_later() may be worth asking.
+  [[nodiscard]] bool carried() const noexcept {
+    return carried_.load(std::memory_order_relaxed);  // relaxed: a hint
+  }
+  /// True: `arm` is published, and the result will be delivered. False: make the call.
+  [[nodiscard]] bool send_later(Arm& arm, Transfer& from) noexcept;
+  /// What has been waited for so far was something else (a connection): begins anew.
+  void begin_conversation() noexcept;
+  /// Is a receive under way, or are there bytes left? Then read_kept() comes before any call.
+  [[nodiscard]] bool keeps() const noexcept {
+    // relaxed: set by a read that has waited. Reads that follow it know; others come in any order.
+    return keeps_.load(std::memory_order_relaxed);
+  }
+  /// Ends a receive that is under way; see Fd::settle(). Under no lock.
+  bool settle() noexcept;
+  /// Nothing: make the call.
+  [[nodiscard]] std::optional<SysResult> read_kept(const iovec* parts, int count) noexcept;
+
   // The Kernel's side
 
   /// `bits` have become true.
   void ready(std::uint32_t bits, WakeList& wakes) noexcept;
+  /// What a receive has brought: so many bytes in `from`, 0 for the end, or minus an error number.
+  /// `then`: whether there may be more of it now, and whether that will come by itself.
+  enum class Then : std::uint8_t { empty, maybe_more, goes_on };
+  void received(SysResult result, const std::byte* from, Then then, WakeList& wakes) noexcept;
   /// The kernel goes away: the source will be watched again when somebody waits. Nobody does now:
   /// the kernel's own tasks have ended, and to others the watch has followed.
   void lose_kernel(Kernel& kernel) noexcept;
-  /// The watching kernel's own, under our lock: what it knows this source by.
+  /// The watching kernel's own, under our lock: what it knows this source by; null if it does not.
   void* registration = nullptr;
 
   // Lifetime
@@ -134,7 +193,8 @@ class Source {
   void release() noexcept;
   /// The owner's last word, before its release(). Idempotent.
   void close() noexcept;
-  /// Closes all but the descriptor itself, which is the caller's now; -1 if a call is in progress.
+  /// Closes all but the descriptor itself, which is the caller's now; -1 if a call is in progress,
+  /// or bytes have been received that nobody has read.
   [[nodiscard]] int take_number() noexcept;
 
  private:
@@ -152,13 +212,29 @@ class Source {
   }
   static void wake_all(List<Arm>& waiting, WakeList& wakes) noexcept;
   static void wake_one(List<Arm>& waiting, WakeList& wakes) noexcept;
-  void set_latch(std::uint32_t bits) noexcept;
+  void set_latch(std::uint32_t bits, bool whole = true) noexcept;
+  /// Of what was received: says nothing about the other bits.
+  void note(std::uint32_t bits) noexcept { set_latch(bits, false); }
   [[nodiscard]] bool nobody_waits() const noexcept { return readers_.empty() && writers_.empty(); }
   void watch_by(Kernel& kernel);
+  void leave_kernel() noexcept;
+  [[nodiscard]] bool receive_by(Kernel& kernel, std::size_t most);
+  void keep(SysResult result, const std::byte* from) noexcept;
+  [[nodiscard]] SysResult hand_over(SysResult result, const std::byte* from,
+                                    WakeList& wakes) noexcept;
   void follow_waiters(WakeList& wakes) noexcept;
   void leave_kernel_and_waiters() noexcept;
   void close_number() noexcept { world_->close(fd_); }
 
+  /// Bytes that have come for nobody, or an error that nobody has met.
+  struct Kept {
+    std::vector<std::byte> bytes;
+    std::size_t used = 0;
+    SysResult error = 0;
+  };
+
+  static constexpr std::uint8_t until_conversation = 16;
+  static constexpr std::size_t most_kept = std::size_t{16} << 10;  // then receiving is stopped
   static constexpr std::uint32_t closed_bit = 1U << 31;
   static constexpr std::uint32_t one_change = 32;  // above the bits
 
@@ -172,10 +248,17 @@ class Source {
   Atomic<std::uint32_t> latch_{readable | writable | assumed};
 
   Spinlock lock_;
-  Kernel* watcher_ = nullptr;  // under lock_, like the lists
+  Kernel* watcher_ = nullptr;  // under lock_, like all that follows
   List<Arm> readers_;
   List<Arm> writers_;
-  Atomic<bool> mixed_{false};  // written under lock_: some wait on other Ios than the watcher's
+  std::unique_ptr<Kept> kept_;
+  bool watched_ = false;           // the watcher reports readiness; else it carries
+  bool receiving_ = false;         // for the watcher, or one before it
+  std::uint8_t reads_waited_ = 0;  // up to until_conversation
+  // Written under lock_, and looked at without:
+  Atomic<bool> mixed_{false};  // some wait on other Ios than the watcher's
+  Atomic<bool> carried_{false};
+  Atomic<bool> keeps_{false};  // receiving_, or there is something in kept_
 };
 
 }  // namespace weft

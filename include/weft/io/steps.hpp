@@ -74,6 +74,12 @@ class StepsOp {
   StepsOp& operator=(StepsOp&&) = delete;
   ~StepsOp() = default;
 
+  /// The waiter waits for nothing else: what helps the inner operations may be done for each.
+  void help() noexcept
+    requires branch::helps<Inner>
+  {
+    alone_ = true;
+  }
   std::optional<std::size_t> poll() {
     goal_.turn().check(this);
     return advance() ? std::optional<std::size_t>(0) : std::nullopt;
@@ -119,6 +125,9 @@ class StepsOp {
       inner_.reset();
       if (goal_.done()) return true;
       inner_.emplace(goal_.next());
+      if constexpr (branch::helps<Inner>) {
+        if (alone_) inner_->help();
+      }
       const auto k = branch::poll(*inner_);
       if (!k) return false;
       goal_.absorb(branch::take(*inner_, *k));
@@ -135,6 +144,7 @@ class StepsOp {
   std::optional<Inner> inner_;
   std::array<Arm*, branches> arms_{};  // those of inner_ that are published
   std::exception_ptr error_;
+  bool alone_ = false;
 };
 
 }  // namespace weft

@@ -145,19 +145,21 @@ class Loop final : public Io {
 
 class Loop::Driving {
  public:
-  explicit Driving(Loop& loop);
+  /// `alone`: until it is done; else it comes and goes, and somebody may sleep elsewhere meanwhile.
+  explicit Driving(Loop& loop, bool alone = false);
   Driving(const Driving&) = delete;
   Driving& operator=(const Driving&) = delete;
   ~Driving();
 
  private:
   Loop& loop_;
+  const bool alone_;
 };
 
 template <class Done>
 void Loop::drive(Done done) {
   {
-    const Driving driving(*this);
+    const Driving driving(*this, true);
     while (!done()) {
       round();
       if (!done()) look_outside();
