@@ -136,6 +136,14 @@ std::unique_ptr<Loop> loop_on(Backend backend) {
   return std::make_unique<Loop>(LoopOptions{.kernel = make_real_kernel({.backend = backend})});
 }
 
+Connected conversation_on(Loop& loop) {
+  return loop.run([]() -> Coro<Connected> {
+    Connected all = co_await co_connected();
+    co_await converse(all.client, all.server);
+    co_return all;
+  });
+}
+
 template <class Body>
 void on_all_backends(Body body) {
   for (const Backend backend : {Backend::epoll, Backend::uring}) {
@@ -210,11 +218,7 @@ TEST(ConversationEnds, C1_ClosedByAnotherThread) {
 TEST(ConversationEnds, T4_GoesOnAfterAPause) {
   on_all_backends([](Backend backend) {
     auto loop = loop_on(backend);
-    Connected c = loop->run([]() -> Coro<Connected> {
-      Connected all = co_await co_connected();
-      co_await converse(all.client, all.server);
-      co_return all;
-    });
+    Connected c = conversation_on(*loop);
     std::string got;
     loop->spawn([&]() -> Coro<> { got = co_await read_all(c.server); });
     loop->block_on([]() -> Coro<> { co_await sleep_op(1ms); });  // it waits
@@ -233,11 +237,7 @@ TEST(ConversationEnds, T4_GoesOnAfterAPause) {
 TEST(ConversationEnds, T4_WritesAreMadeBeforeAPause) {
   on_all_backends([](Backend backend) {
     auto loop = loop_on(backend);
-    Connected c = loop->run([]() -> Coro<Connected> {
-      Connected all = co_await co_connected();
-      co_await converse(all.client, all.server);
-      co_return all;
-    });
+    Connected c = conversation_on(*loop);
     bool written = false;
     loop->block_on([&]() -> Coro<> {
       loop->spawn([&]() -> Coro<> {
@@ -257,11 +257,7 @@ TEST(ConversationEnds, T4_WritesAreMadeBeforeAPause) {
 TEST(ConversationEnds, T16_MovesBetweenLoops) {
   on_all_backends([](Backend backend) {
     auto first = loop_on(backend);
-    Connected c = first->run([]() -> Coro<Connected> {
-      Connected all = co_await co_connected();
-      co_await converse(all.client, all.server);
-      co_return all;
-    });
+    Connected c = conversation_on(*first);
     std::size_t at = 0;
     const auto cut_short = [&]() -> Coro<> {  // leaves a receive behind
       std::array<std::byte, 8> buffer;
