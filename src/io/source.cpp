@@ -117,10 +117,12 @@ void Source::received(SysResult result, const std::byte* from, Then then,
     if (given != result) keep(result - given, from + given);
     if (then == Then::maybe_more) note(readable);
   }
-  if (!receiving_ && !readers_.empty()) {
-    // They shall try, and ask for another one: so that somebody who waits is always served, whoever
-    // reads, or gives up, in between.
-    note(readable);
+  if (!receiving_ && (watched_ || !readers_.empty())) {
+    // Who waits shall try, and ask for another one: so that somebody who waits is always served,
+    // whoever reads, or gives up, in between. And while it was under way, whoever tried was told
+    // that there is nothing, and has dismissed what the kernel reported, maybe that of the end.
+    // That does not come again; if there is none, it will be found out.
+    note(watched_ ? readable | read_end : readable);
     wake_all(readers_, wakes);
   }
   if (receiving_ && kept_ != nullptr && kept_->bytes.size() > most_kept && watcher_ != nullptr) {

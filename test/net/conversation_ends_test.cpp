@@ -253,6 +253,49 @@ TEST(ConversationEnds, T4_WritesAreMadeBeforeAPause) {
   });
 }
 
+/// What a reader elsewhere was told of while the last loop's receive had not ended yet is not
+/// forgotten: neither bytes nor the end.
+TEST(ConversationEnds, C1_NothingIsForgottenWhileItMoves) {
+  on_all_backends([](Backend backend) {
+    for (const bool end : {false, true}) {
+      auto loop = loop_on(backend);
+      Connected c = conversation_on(*loop);
+      enum Phase { before, left_behind, given_up, over };
+      std::atomic<Phase> phase{before};
+      std::thread other([&] {
+        while (phase != left_behind) std::this_thread::yield();
+        auto there = loop_on(backend);
+        there->run([&]() -> Coro<> {
+          std::array<std::byte, 8> buffer;
+          const auto early = co_await timeout(c.server.read_op(buffer), 20ms);
+          phase = given_up;
+          co_await sleep_op(20ms);
+          const std::size_t expected = early.value_or(0) > 0 || end ? 0 : 2;
+          const auto late =
+              co_await timeout(c.server.read_op(buffer), expected > 0 || end ? 5s : 1ms);
+          EXPECT_EQ(late.value_or(0), expected);
+          EXPECT_EQ(late.has_value(), expected > 0 || end) << "waits for what has come already";
+        });
+        phase = over;
+      });
+      loop->run([&]() -> Coro<> {
+        std::array<std::byte, 8> buffer;
+        EXPECT_FALSE((co_await timeout(c.server.read_op(buffer), 1ms)).has_value());
+        phase = left_behind;  // a receive, and does not look outside until the other has given up
+        std::this_thread::sleep_for(5ms);
+        if (end) {
+          c.client.shutdown_write();
+        } else {
+          send_raw(c.client, "hi");
+        }
+        while (phase != given_up) std::this_thread::yield();
+        while (phase != over) co_await sleep_op(1ms);
+      });
+      other.join();
+    }
+  });
+}
+
 /// A stream moves between loops, whether or not the one it leaves is being run.
 TEST(ConversationEnds, T16_MovesBetweenLoops) {
   on_all_backends([](Backend backend) {
