@@ -1,8 +1,9 @@
 /// Fd: an owned descriptor on which tasks wait, and the operations every stream has.
 ///
 ///     Fd fd = ...;                                  // from TcpStream, pipe(), adopt_fd(...)
-///     std::size_t n = fd.read(buffer);              // 0: the end. Also co_await
-///     fd.read_op(buffer) fd.write(bytes);                              // all of them auto got =
+///     std::size_t n = fd.read(buffer);              // 0: the end
+///     auto got = co_await fd.read_op(buffer);       // in a coroutine
+///     fd.write(bytes);                              // all of them
 ///     perform(timeout(fd.read_op(buffer), 1s));
 ///
 /// Reading and writing never block a worker: they try, and wait if there is nothing. An operation
@@ -39,9 +40,8 @@ using ConstBytes = std::span<const std::byte>;
 ///
 ///     SysResult call(Source&) noexcept       the non-blocking call; -EAGAIN: not now
 ///     bool absorb(SysResult, seen) noexcept  takes its result; false: there is more to do
-///     iovec* part() noexcept                 optional: a receive into it, or a send from it, is
-///     all
-///                                            that the call does. Then a Carrier may do it
+///     iovec* part() noexcept                 optional: all that the call does is to receive into
+///                                            it, or to send from it: a Carrier may do that
 template <class Self, Direction direction>
 class SourceOp {
  public:

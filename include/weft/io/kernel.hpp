@@ -4,7 +4,8 @@
 /// Nothing else in the library reads a clock or sleeps.
 ///
 /// Three things come in through a Kernel, all in wait(): time, descriptors that became ready
-/// (watch()), and jobs that are done (start()). Everything but wait() may be called by any thread.
+/// (watch()), and jobs that are done (start()); and where there is a Carrier, what it has received.
+/// Everything but wait() and the Carrier may be called by any thread.
 ///
 /// Why two interfaces: a socket may be made on one Io, waited for on another, and closed by a plain
 /// thread when both are gone. Its World lives as long as the socket; the Kernel that watches it
