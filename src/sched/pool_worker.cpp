@@ -66,6 +66,7 @@ void PoolWorker::wake(Task& task) noexcept {
 
 // The hot one, which others take only if it has to wait for long.
 void PoolWorker::put_next(Task& task) noexcept {
+  lone_ = nullptr;
   // Only we fill it: if it is empty it stays so. relaxed, then release: partner are the exchanges
   // of whoever takes it.
   if (hot_.load(std::memory_order_relaxed) == nullptr) {
@@ -80,11 +81,16 @@ void PoolWorker::put_next(Task& task) noexcept {
 }
 
 // A single task is left to this worker, which will soon wait for it, most likely; unless experience
-// says otherwise.
+// says otherwise. So it is hot: for a moment nobody else takes it.
 void PoolWorker::spawn(Task& task) noexcept {
   const bool alone = fresh_.empty() && keep_cold_ == 0;
   if (keep_cold_ > 0) --keep_cold_;
   sample_wake(task);
+  if (alone && !hot()) {
+    put_next(task);
+    lone_ = &task;
+    return;
+  }
   push(fresh_, task);
   if (!alone) pool_.idlers_.wake_one();
 }
@@ -97,14 +103,16 @@ void PoolWorker::forked() noexcept {
   pool_.idlers_.wake_one();
 }
 
-// The newest is what take_normal() would take now; not that it overtakes whoever is urgent.
+// The hot one, or else the newest, is what take_normal() would take now; not that it overtakes
+// whoever is urgent.
 bool PoolWorker::take_fresh(Task& task) noexcept {
   // relaxed: as in take().
-  if (!ready_.empty() || hot() || pool_.holds_.load(std::memory_order_relaxed) != 0 ||
+  if (!ready_.empty() || pool_.holds_.load(std::memory_order_relaxed) != 0 ||
       pool_.ranks_.about_highest() > priority::normal) {
     return false;
   }
-  return fresh_.pop_newest(&task) != nullptr;
+  if (lone_ == &task && take_hot() != nullptr) return true;
+  return !hot() && fresh_.pop_newest(&task) != nullptr;
 }
 
 [[gnu::always_inline]] inline Task* PoolWorker::take_hot() noexcept {

@@ -122,6 +122,7 @@ class PoolWorker final : public Worker {
   // Tasks that go on computing after they have woken somebody, or spawned, are better served by
   // other workers: for so many tasks, hot_ is not used.
   std::uint32_t keep_cold_ = 0;
+  const Task* lone_ = nullptr;  // what is in hot_, if it is still there and has not begun
   // Samples for the histograms.
   const Task* watched_ = nullptr;  // woken or spawned then; only compared with others
   Instant watched_since_{};
