@@ -23,6 +23,11 @@
  *     under the same lock. A task whose word was claimed cannot exit before the commit, so the
  *     commit may follow after unlocking: the rule of objects, applied to scopes.
  *
+ * The store that opens a word may lie in its processor's store buffer for a while, invisible to
+ * others, until something drains that: a lock, a claim, a fence. Where a lock is taken to publish,
+ * it serves as the fence, and the task looks at its flag after it. (A look before as well, so that
+ * a task that has been cancelled is not matched.)
+ *
  * Abstracted: the flag is per task (a scope of one child; a tree of scopes sets many flags).
  * A critical section that touches only what its lock protects is one step.
  */
@@ -47,6 +52,7 @@
 #define CANCELLED 3
 
 bool cancelled[TASKS];         /* the scope's flag: set once, never cleared */
+bool buffered[TASKS];          /* the word is open, but nobody else knows yet */
 bool scope_locked[TASKS];
 bool child[TASKS] = true;      /* the scope knows the task */
 bool freed[TASKS];             /* ghost: the task's memory is gone */
@@ -62,11 +68,23 @@ bool event_ready;
 
 mtype = { WAITING, WON, LOST, RETRY };
 
+inline drain(t) {
+  d_step {
+    if
+    :: buffered[t] -> buffered[t] = false; open(t)
+    :: else
+    fi
+  }
+}
+inline publish_under(l) {
+  d_step { !l -> l = true; if :: buffered[me] -> buffered[me] = false; open(me) :: else fi }
+}
+
 inline move() { d_step { assert(!moved); moved = true } }
 
 /* Claim yourself first, then the peer; a peer that is claimed already is passed over. */
 inline arm_rendezvous() {
-  lock(channel_locked);
+  publish_under(channel_locked);
   if
   :: linked[PEER] && !(word[PEER] & CLAIMED) ->
 #ifdef BROKEN_MOVE_BEFORE_CLAIM
@@ -105,7 +123,7 @@ inline arm_rendezvous() {
 }
 
 inline arm_event() {
-  lock(event_locked);
+  publish_under(event_locked);
   if
   :: event_ready ->
      claim(me, ok);
@@ -126,21 +144,19 @@ inline disarm() {
   fi
 }
 
-/* Open, then look at the flag: the other half of "set the flag, then claim". If our own claim
- * fails, the canceller holds it and will commit: we must wait for that commit. */
-inline open_or_cancel() {
-#ifdef BROKEN_CHECK_BEFORE_OPEN
-  look = cancelled[me] && step != CLEANUP;
-  open(me);
-#else
-  open(me);
-  look = cancelled[me] && step != CLEANUP;
-#endif
+/* Look at the flag: the other half of "set the flag, then claim". If our own claim fails, the
+ * canceller holds it and will commit: we must wait for that commit. */
+inline see_flag() {
 #ifdef BROKEN_NO_CHECK_ON_RETRY
-  look = look && !again;
+  look = cancelled[me] && step != CLEANUP && !again
+#else
+  look = cancelled[me] && step != CLEANUP
 #endif
+}
+inline heed_flag() {
   if
   :: look ->
+     drain(me);
      claim(me, ok);
      if
      :: ok -> winner[me] = CANCELLED; state = WON
@@ -149,6 +165,27 @@ inline open_or_cancel() {
   :: else
   fi;
   look = false
+}
+
+/* Open, then look. Where no lock will be taken, with a fence in between. */
+inline open_or_cancel() {
+#ifdef BROKEN_CHECK_BEFORE_OPEN
+  see_flag();
+#endif
+  if
+  :: open(me)
+  :: buffered[me] = true
+  fi;
+#ifndef BROKEN_NO_FENCE
+  if
+  :: step == NEVER -> drain(me)
+  :: else
+  fi;
+#endif
+#ifndef BROKEN_CHECK_BEFORE_OPEN
+  see_flag();
+#endif
+  heed_flag()
 }
 
 proctype Task(byte me) {
@@ -177,12 +214,18 @@ proctype Task(byte me) {
      :: state == WAITING && step == CLEANUP -> arm_event()
      :: else
      fi;
+#ifndef BROKEN_NO_LOOK_AFTER_LOCK
+     if
+     :: state == WAITING && step != NEVER -> see_flag(); heed_flag()
+     :: else
+     fi;
+#endif
      if
 #ifdef BROKEN_IGNORE_LOST
      :: state == LOST -> winner[me] = CANCELLED
 #endif
      :: state == WON || state == RETRY
-     :: else -> suspend(me, prev)
+     :: else -> drain(me); suspend(me, prev)
      fi;
      close(me);
      disarm();

@@ -269,7 +269,8 @@ TEST(Word, C4_HammerExactlyOneClaimWins) {
 
 // The handshake of cancellation: the waiter opens, then looks at the flag; the canceller sets the
 // flag, then claims. At least one sees the other, and at most one acts.
-TEST(Word, S6_HammerACancelIsNeverMissed) {
+template <class Look>
+void hammer_cancels(Look look) {
   alignas(64) TestWait wait;
   alignas(64) CancelFlag flag;
   wait.obey(flag);
@@ -284,11 +285,12 @@ TEST(Word, S6_HammerACancelIsNeverMissed) {
     std::uint64_t& twice;
     bool& mine;
     bool& theirs;
+    Look look;
     void before(std::uint64_t) { flag.set(CancelReason::none); }
     void during(std::uint64_t r) {
       for (std::uint64_t k = r / 32 % 32; k > 0; --k) static_cast<void>(flag.reason());
       wait.open(nullptr, 0);
-      mine = wait.cancel_reason_after_open() != CancelReason::none && wait.claim();
+      mine = look(wait) != CancelReason::none && wait.claim();
     }
     void after(std::uint64_t) {
       if (!mine && !theirs) ++missed;
@@ -296,7 +298,7 @@ TEST(Word, S6_HammerACancelIsNeverMissed) {
       wait.close();
     }
   };
-  Pair::run(3 * hammer_rounds(), Mine{wait, flag, missed, twice, mine_won, theirs_won},
+  Pair::run(3 * hammer_rounds(), Mine{wait, flag, missed, twice, mine_won, theirs_won, look},
             [&](std::uint64_t r) {
               // Different times, and the word in this thread's cache: then the other one's store is
               // slow, and a look that overtakes it would be seen.
@@ -306,6 +308,23 @@ TEST(Word, S6_HammerACancelIsNeverMissed) {
             });
   EXPECT_EQ(missed, 0U);
   EXPECT_EQ(twice, 0U);
+}
+TEST(Word, S6_HammerACancelIsNeverMissed) {
+  hammer_cancels([](const TestWait& wait) { return wait.cancel_reason_after_open(); });
+}
+// Publishing under a lock is as good as a fence.
+TEST(Word, S6_HammerNorIsItIfALockWasTaken) {
+  alignas(64) Spinlock lock;
+  hammer_cancels([&](const TestWait& wait) {
+    lock.lock();
+    lock.unlock();
+    return wait.cancel_reason_after_lock();
+  });
+  alignas(64) BitLock bits;
+  hammer_cancels([&](const TestWait& wait) {
+    bits.unlock(bits.lock());
+    return wait.cancel_reason_after_lock();
+  });
 }
 
 // A select's own claim (it found a case ready while publishing) against a claimant on another

@@ -145,6 +145,7 @@ class Channel {
    public:
     using Result = std::optional<T>;  // empty: closed and drained
     static constexpr Reason reason{"channel recv"};
+    static constexpr bool locks = true;
 
     explicit RecvOp(Channel& channel) noexcept : channel_(channel) {}
     ObjectId object() const noexcept { return channel_.id_; }
@@ -188,6 +189,7 @@ class Channel {
    public:
     using Result = Sent<T>;
     static constexpr Reason reason{"channel send"};
+    static constexpr bool locks = true;
 
     SendOp(Channel& channel, T value) : channel_(channel), offer_{std::move(value), true} {}
     ObjectId object() const noexcept { return channel_.id_; }

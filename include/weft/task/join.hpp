@@ -44,7 +44,9 @@ class TaskOf : public Task {
   [[nodiscard]] Outcome<T> take_outcome() {
     if (outcome_ && outcome_->failed()) return Outcome<T>::failure(outcome_->error());
     if (outcome_ && outcome_->cancelled()) return Outcome<T>::cancel(outcome_->reason());
-    check_not_taken(taken_.exchange(true, std::memory_order_relaxed));  // relaxed: as above
+    // relaxed: as above. In two steps: of two who take it at the same time maybe none is told.
+    check_not_taken(taken_.load(std::memory_order_relaxed));
+    taken_.store(true, std::memory_order_relaxed);
     return std::move(*outcome_);
   }
 
@@ -97,6 +99,7 @@ class EndOp {
  public:
   using Result = void;
   static constexpr Reason reason{"join"};
+  static constexpr bool locks = true;
 
   explicit EndOp(Task* task) noexcept : task_(task) {}
   ObjectId object() const noexcept { return task_->id(); }

@@ -26,6 +26,7 @@ class Parker {
    public:
     using Result = bool;
     static constexpr Reason reason{"parked"};
+    static constexpr bool locks = true;
 
     ParkOp(Parker& parker, Pred should_park) : parker_(parker), should_park_(should_park) {}
     ObjectId object() const noexcept { return parker_.id_; }

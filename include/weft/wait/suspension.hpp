@@ -2,6 +2,9 @@
 ///
 ///     poll all → open → publish all, in object order → park → disarm the losers → take the winner
 ///
+/// Between open and park it looks whether it has been cancelled. That needs a fence after open, or
+/// the lock of an object on which it is published; the look comes as late as that, then.
+///
 /// If the winner was woken by a mere hint (Op::confirm) that proves false, it starts over at open.
 ///
 /// Lives where the waiter lives: on a fiber's or thread's stack, or in a coroutine's frame. The
@@ -43,12 +46,16 @@ class Suspension {
     }
     for (;;) {
       wait.open(arms_.data(), count);
-      if (wait.cancel_reason_after_open() != CancelReason::none && wait.claim()) [[unlikely]] {
-        wait.set_winner(Wait::by_cancel);
+      const CancelReason already =
+          branch::locks<O> ? wait.cancel_reason() : wait.cancel_reason_after_open();
+      if (already != CancelReason::none && claim_for_cancel(wait)) [[unlikely]]
         return false;
-      }
       switch (publish_all(wait, op)) {
         case Armed::waiting:
+          if (branch::locks<O> && wait.cancel_reason_after_lock() != CancelReason::none &&
+              claim_for_cancel(wait)) [[unlikely]]
+            return false;
+          return true;
         case Armed::lost:  // claimed by another case or by cancel: its commit is on the way
           return true;
         case Armed::won:
@@ -92,6 +99,12 @@ class Suspension {
       arms_[k].published = true;
     }
     return Armed::waiting;
+  }
+
+  static bool claim_for_cancel(Wait& wait) noexcept {
+    if (!wait.claim()) return false;
+    wait.set_winner(Wait::by_cancel);
+    return true;
   }
 
   /// An op that throws while arming (memory, a user's predicate) has not been published; the others

@@ -23,8 +23,8 @@
 /// Each waiter owns one Wait and reuses it for one suspension after another; between suspensions
 /// the word is closed, so that claims fail. This is what lets cancellation reach a waiter through
 /// the waiter itself: cancelling is setting a sticky flag, then claiming the word. The waiter opens
-/// the word, then looks at the flag. One of the two always sees the other (both are sequentially
-/// consistent).
+/// the word, then looks at the flag. One of the two always sees the other: on both sides there is a
+/// fence in between.
 ///
 /// Rejected: a Wait on the waiter's stack with a pointer to it in the task. The pointer then needs
 /// a lock of its own against the waiter returning while the canceller looks (two more
@@ -33,6 +33,7 @@
 #pragma once
 
 #include <weft/base/atomic.hpp>
+#include <weft/base/fence.hpp>
 #include <weft/base/list.hpp>
 #include <weft/base/outcome.hpp>
 
@@ -67,9 +68,7 @@ class CancelFlag {
     // the flag.
     return reason_.load(std::memory_order_acquire);
   }
-  /// For the look after Wait::open(): sequentially consistent, the waiter's half of the cancel
-  /// handshake.
-  [[nodiscard]] CancelReason reason_after_open() const noexcept { return reason_.load(); }
+  // seq_cst: the canceller's claim comes after it, see Wait::cancel_reason_after_open().
   void set(CancelReason reason) noexcept { reason_.store(reason); }
 
  private:
@@ -113,7 +112,8 @@ class Wait {
   void open(const Arm* arms, std::size_t count) noexcept {
     arms_ = arms;
     arm_count_ = static_cast<std::uint8_t>(count < 255 ? count : 255);
-    word_.store(0);  // seq_cst: then the waiter looks at its cancel flag, see reason_after_open()
+    // release: partner is claim(). Of the suspension before we need nothing any more.
+    word_.store(0, std::memory_order_release);
   }
   /// Ends it: from here on claims fail again.
   void close() noexcept {
@@ -126,8 +126,15 @@ class Wait {
   void set_winner(std::uint16_t index) noexcept { winner_ = index; }
 
   [[nodiscard]] CancelReason cancel_reason() const noexcept { return obeyed()->reason(); }
+  /// The waiter's half of the handshake: either it sees the flag now, or the canceller's claim
+  /// finds the word open. The second, if a lock has been taken since it was opened.
   [[nodiscard]] CancelReason cancel_reason_after_open() const noexcept {
-    return obeyed()->reason_after_open();
+    full_fence();
+    return cancel_reason();
+  }
+  [[nodiscard]] CancelReason cancel_reason_after_lock() const noexcept {
+    fence_after_lock();
+    return cancel_reason();
   }
   [[gnu::always_inline]] void throw_if_cancelled() const {
     if (cancel_reason() != CancelReason::none) [[unlikely]]
@@ -150,7 +157,8 @@ class Wait {
 
   /// True for exactly one caller per opening.
   [[nodiscard, gnu::always_inline]] bool claim() noexcept {
-    // seq_cst: a canceller's claim comes after its store to the cancel flag; partner is open().
+    // seq_cst: a canceller's claim comes after its store to the cancel flag; partner is the fence
+    // in cancel_reason_after_open().
     return !word_.test_and_set(claimed_bit);
   }
 
