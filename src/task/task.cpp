@@ -135,8 +135,9 @@ void Task::finish() noexcept {
   scope.child_done(*this);
 }
 
-void Task::run_for_waiter() {
-  if (Worker* const worker = this_worker()) worker->give_turn_to(*this);
+bool Task::run_for_waiter() {
+  Worker* const worker = this_worker();
+  return worker != nullptr && worker->give_turn_to(*this);
 }
 
 Armed Task::arm_joiner(Arm& arm) noexcept {

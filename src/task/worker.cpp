@@ -290,15 +290,28 @@ Task* Worker::next_for_this_fiber(const Task& finished) noexcept {
   return ready_.pop();
 }
 
-void Worker::give_turn_to(Task& task) {
+bool Worker::give_turn_to(Task& task) {
   Task* const waiter = this->task();
-  if (waiter == nullptr || waiter->flow() != Wait::Flow::fiber || &task.io() != &io_ ||
-      task.priority_ != waiter->priority_ || waiter->wanted_worker_ != 0) {
-    return;
+  if (waiter == nullptr || &task.io() != &io_ || task.priority_ != waiter->priority_ ||
+      waiter->wanted_worker_ != 0) {
+    return false;
   }
-  const bool has_stack =
-      task.flow() == Wait::Flow::coroutine ? runner_ != nullptr : idle_count_ > 0 && reusable(task);
-  if (has_stack && take_fresh(task)) leave_fiber(*waiter, After::next, &task);
+  const bool to_coroutine = task.flow() == Wait::Flow::coroutine;
+  switch (waiter->flow()) {
+    case Wait::Flow::fiber: {
+      const bool has_stack = to_coroutine ? runner_ != nullptr : idle_count_ > 0 && reusable(task);
+      if (has_stack && take_fresh(task)) leave_fiber(*waiter, After::next, &task);
+      return false;
+    }
+    case Wait::Flow::coroutine:
+      if (!to_coroutine || !take_fresh(task)) return false;
+      ready_.push(task);  // it is the only one: that its turn is next is what take_fresh() said
+      after_ = After::next;
+      return true;
+    case Wait::Flow::thread:
+      break;
+  }
+  return false;
 }
 
 // Of one that has a stack, or can have a warm one. A turn counts also if it is one too many.
@@ -401,7 +414,11 @@ void Worker::park_fiber(Task& task) {
 void Worker::leave_coroutine(Task& task, std::coroutine_handle<> handle, bool park) noexcept {
   task.publish_forks();
   task.resume_point_ = handle;
-  after_ = park ? After::park : After::requeue;
+  if (park) {
+    after_ = After::park;
+  } else if (after_ != After::next) {  // see give_turn_to()
+    after_ = After::requeue;
+  }
 }
 
 // If the next in turn is a coroutine too, and one that has only to go on, it goes on right here.

@@ -1,9 +1,10 @@
-/// Random programs, and a model that says what they must do: one queue, one clock, no stacks, no
+/// A model that says what random programs must do: one queue, one clock, no stacks, no
 /// waits to claim, nothing concurrent. Slow and simple on purpose.
 #pragma once
 
 #include <weft/base/outcome.hpp>
-#include <weft/task/scope.hpp>
+
+#include "task/oracle_program.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -17,78 +18,15 @@
 
 namespace weft::test {
 
-enum class Do { yield, sleep, send, recv, recv_for, spawn, cancel, join, scope, within, fail };
-
-struct Stmt {
-  Do what{};
-  int a = 0;  // time in ms, channel, or the number of a task
-  int b = 0;  // recv_for: time; within: deadline in ms, 0 for none
-  OnFailure policy{};
-  std::vector<Stmt> body{};
-};
-using Program = std::vector<Stmt>;
-
-/// Decodes a program from any sequence of numbers; what is left when it runs out is empty.
-class Decoder {
- public:
-  explicit Decoder(const std::vector<std::uint16_t>& tape) : tape_(tape) {}
-
-  Program program(int depth) {
-    Program out;
-    for (int n = depth == 0 ? 4 + next(12) : next(6); n > 0 && at_ < tape_.size(); --n)
-      out.push_back(stmt(depth));
-    return out;
-  }
-  [[nodiscard]] int tasks() const { return tasks_; }
-
- private:
-  int next(int below) { return at_ < tape_.size() ? static_cast<int>(tape_[at_++]) % below : 0; }
-  Stmt spawn(int depth) {
-    Stmt s{.what = Do::spawn, .a = ++tasks_};
-    s.body = program(depth + 1);
-    return s;
-  }
-  Stmt stmt(int depth) {
-    if (depth == 0 && next(2) == 0) return spawn(depth);  // so that there is somebody to meet
-    const int kind = next(depth < 4 ? 16 : 10);
-    Stmt s;
-    if (kind < 2) {
-      s = {.what = kind == 0 ? Do::yield : Do::sleep, .a = 1 + next(4)};
-    } else if (kind < 7) {
-      s = {.what = kind < 4   ? Do::send
-                   : kind < 6 ? Do::recv
-                              : Do::recv_for,
-           .a = next(3),
-           .b = 1 + next(4)};
-    } else if (kind < 9) {
-      s = {.what = kind == 7 ? Do::cancel : Do::join, .a = next(tasks_ + 2)};
-    } else if (kind == 9) {
-      s.what = next(3) == 0 ? Do::fail : Do::yield;
-    } else if (kind < 13) {
-      s = spawn(depth);
-    } else if (kind == 13) {
-      s.what = Do::scope;
-      for (int n = next(4); n > 0; --n) s.body.push_back(spawn(depth));
-    } else {
-      s = {.what = Do::within, .b = next(5), .policy = static_cast<OnFailure>(next(3))};
-      s.body = program(depth + 1);
-    }
-    return s;
-  }
-  const std::vector<std::uint16_t>& tape_;
-  std::size_t at_ = 0;
-  int tasks_ = 0;
-};
-
-using Trace = std::vector<std::string>;
-
 inline std::string ending(bool failed, CancelReason reason) {
   return failed ? "error" : reason == CancelReason::none ? "value" : to_string(reason);
 }
 
 class Model {
  public:
-  Model(std::vector<std::size_t> capacities, int patience_ms) : patience_ms_(patience_ms) {
+  /// `turns`: who joins a task that is the only one ready, and has not begun, gives it its turn.
+  Model(std::vector<std::size_t> capacities, int patience_ms, bool turns)
+      : patience_ms_(patience_ms), turns_(turns) {
     for (const std::size_t c : capacities) channels_.push_back({c, {}, {}, {}});
   }
 
@@ -141,7 +79,7 @@ class Model {
     bool failed = false;             // how the body ended
     CancelReason reason = CancelReason::none;
   };
-  enum class For { nothing, start, yield, sleep, send, recv, recv_for, join, scope, within };
+  enum class For { nothing, start, yield, turn, sleep, send, recv, recv_for, join, scope, within };
   struct Task : Node {
     int id = 0;
     const Program* program = nullptr;
@@ -200,7 +138,10 @@ class Model {
     for (Node* child : node.children) mark(*child, reason);
   }
   void interrupt(Task& task) {
-    if (task.waits == For::nothing || task.waits == For::start || task.waits == For::yield) return;
+    if (task.waits == For::nothing || task.waits == For::start || task.waits == For::yield ||
+        task.waits == For::turn) {
+      return;
+    }
     task.interrupted = true;
     wake(task);
   }
@@ -291,6 +232,10 @@ class Model {
       case For::yield:
         if (task.active->mark != CancelReason::none) return cancelled(task.active->mark);
         note(task, "yield");
+        break;
+      case For::turn:
+        if (task.active->mark != CancelReason::none) return cancelled(task.active->mark);
+        wait_for_end(task, *tasks_[joins_[&task]]);
         break;
       case For::sleep:
         note(task, "sleep");
@@ -415,8 +360,16 @@ class Model {
   void join(Task& task, int id) {
     if (!tasks_.contains(id)) return note(task, "join " + std::to_string(id) + " unknown");
     Task& other = *tasks_[id];
-    if (other.done) return note_join(task, other);
     joins_[&task] = id;
+    const bool alone = ready_.size() == 1 && ready_.front() == &other;
+    const bool gives = turns_ && alone && resumed_as_[&other] == For::start;
+    if (!gives) return wait_for_end(task, other);
+    task.waits = For::turn;
+    resumed_as_[&task] = For::turn;
+    ready_.push_back(&task);
+  }
+  void wait_for_end(Task& task, Task& other) {
+    if (other.done) return note_join(task, other);
     suspend(task, For::join, &other.joiners);
   }
   Signal scope(Task& task, const Stmt& s) {
@@ -476,6 +429,7 @@ class Model {
   }
 
   const int patience_ms_;
+  const bool turns_;
   int now_ms_ = 0;
   int armed_ = 0;
   int sent_ = 0;

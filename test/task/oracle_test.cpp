@@ -167,8 +167,10 @@ void check_program(const std::vector<std::uint16_t>& tape, Totals& totals) {
   std::vector<std::size_t> capacities;
   for (std::size_t i = 0; i < 3; ++i) capacities.push_back(i < tape.size() ? tape[i] % 3U : 0U);
   const int patience_ms = static_cast<int>(std::chrono::milliseconds(patience).count());
-  const Trace expected = Model(capacities, patience_ms).run(program);
+  Trace expected;
   for (const Kind kind : {Kind::fiber, Kind::coroutine, Kind::coroutine}) {
+    // Of fibers with stacks of their own size only if there is one left over; here there is not.
+    expected = Model(capacities, patience_ms, kind == Kind::coroutine).run(program);
     const std::string other = difference(program, capacities, kind, expected);
     if (other.empty()) continue;
     RC_LOG() << "expected:\n" << text_of(expected) << "but got:\n" << other;

@@ -36,17 +36,9 @@ class Counts final : public Observer {
   std::array<int, 5> times_{};
 };
 
-TEST(Turn, C20_WhoJoinsATaskThatHasNotBegunNeedNotWait) {
-  const auto joiner = [] {
-    Scope scope;
-    scope.spawn([]() -> Coro<> { co_return; }).get();  // now there is a runner,
-    scope.spawn([] {}).get();                          // and a warm fiber
-    for (int i = 0; i < 10; ++i) {
-      EXPECT_EQ(scope.spawn([i] { return i; }).get(), i);
-      EXPECT_EQ(scope.spawn([i]() -> Coro<int> { co_return i; }).get(), i);
-    }
-    EXPECT_EQ(scope.size(), 0U);
-  };
+/// Runs `joiner`, which joins twenty tasks and may wait for two.
+template <class F>
+void expect_turns(F joiner) {
   Counts on_loop;
   Loop loop;
   loop.observe(&on_loop);
@@ -62,6 +54,86 @@ TEST(Turn, C20_WhoJoinsATaskThatHasNotBegunNeedNotWait) {
   pool.run();
   EXPECT_LE(on_pool.times(TaskState::blocked), 2);
   EXPECT_GE(on_pool.times(TaskState::ready), 20);
+}
+
+TEST(Turn, C20_WhoJoinsATaskThatHasNotBegunNeedNotWait) {
+  expect_turns([] {
+    Scope scope;
+    scope.spawn([]() -> Coro<> { co_return; }).get();  // now there is a runner,
+    scope.spawn([] {}).get();                          // and a warm fiber
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_EQ(scope.spawn([i] { return i; }).get(), i);
+      EXPECT_EQ(scope.spawn([i]() -> Coro<int> { co_return i; }).get(), i);
+    }
+    EXPECT_EQ(scope.size(), 0U);
+  });
+}
+
+TEST(Turn, C20_NorNeedACoroutine) {
+  expect_turns([]() -> Coro<> {
+    Scope scope;
+    for (int i = 0; i < 20; ++i) {
+      auto child = scope.spawn([i]() -> Coro<int> { co_return i; });
+      const Outcome<int> end = co_await child.join_op();
+      EXPECT_EQ(end.value(), i);
+    }
+    co_await scope.joined();
+  });
+}
+
+// The turn was given in vain: the child waits, fails, or is cancelled before it begins.
+TEST(Turn, S5_ACoroutineThatGaveItsTurnWaitsIfItMust) {
+  on_both([]() -> Coro<> {
+    Scope scope({.on_failure = OnFailure::isolate});
+    auto waits = scope.spawn([]() -> Coro<int> {
+      co_await sleep_op(1ms);
+      co_return 1;
+    });
+    const Outcome<int> one = co_await waits.join_op();
+    EXPECT_EQ(one.value(), 1);
+    auto yields = scope.spawn([]() -> Coro<int> {
+      for (int i = 0; i < 1000; ++i) co_await next_turn();
+      co_return 2;
+    });
+    const Outcome<int> two = co_await yields.join_op();
+    EXPECT_EQ(two.value(), 2);
+    auto fails = scope.spawn([]() -> Coro<int> {
+      throw std::runtime_error("as planned");
+      co_return 3;
+    });
+    const Outcome<int> three = co_await fails.join_op();
+    EXPECT_TRUE(three.failed());
+    auto never = scope.spawn([]() -> Coro<int> { co_return 4; });
+    never.cancel();
+    const Outcome<int> four = co_await never.join_op();
+    EXPECT_TRUE(four.cancelled());
+    co_await scope.joined();
+  });
+}
+
+// While it has given its turn it can be cancelled like anybody who is ready: it takes nothing then.
+TEST(Turn, S6_ACoroutineIsCancelledByWhomItGaveItsTurn) {
+  on_both([]() -> Coro<> {
+    Scope scope;
+    bool went_on = false;
+    JoinHandle<int> child;
+    auto joiner = scope.spawn([&]() -> Coro<> {
+      Scope inner;
+      child = inner.spawn([me = this_task()]() -> Coro<int> {
+        me->cancel_tree(CancelReason::killed);
+        co_return 7;
+      });
+      static_cast<void>(co_await child.join_op());
+      went_on = true;
+    });
+    const Outcome<void> end = co_await joiner.join_op();
+    EXPECT_TRUE(end.cancelled());
+    EXPECT_FALSE(went_on);
+    EXPECT_TRUE(child.done());
+    const Outcome<int> kept = co_await child.join_op();
+    EXPECT_EQ(kept.value(), 7);
+    co_await scope.joined();
+  });
 }
 
 TEST(Turn, T2_OnALoopItOvertakesNobody) {
@@ -278,6 +350,44 @@ TEST(Turn, C19_WhoIsToRunOnOneWorkerStaysThere) {
     stop.store(true);
   });
   EXPECT_LE(elsewhere.load(), 20U);  // unless it is stuck: soft affinity
+}
+
+// The same among coroutines, which are taken up by other workers while they give their turn.
+TEST(Turn, C1_ManyCoroutinesThatJoinOnManyWorkers) {
+  Pool pool({.workers = 4, .report_stuck_after = Duration::zero()});
+  std::atomic<std::size_t> sum{0};
+  const std::size_t rounds = scaled(50, 400, 4'000);
+  pool.run([&]() -> Coro<> {
+    Scope scope;
+    for (std::size_t t = 0; t < 16; ++t) {
+      scope.spawn([&, t]() -> Coro<> {
+        const std::uint64_t me = this_task()->tid();
+        Scope inner;
+        for (std::size_t i = 0; i < rounds; ++i) {
+          auto first = inner.spawn([&, i]() -> Coro<std::uint64_t> {
+            if (i % 5 == 0) co_await next_turn();
+            if (i % 7 == 0) co_await sleep_op(1us);
+            sum.fetch_add(1);
+            co_return this_task()->tid();
+          });
+          auto second = inner.spawn([&] {
+            sum.fetch_add(1);
+            return this_task()->tid();
+          });
+          auto& before = (i + t) % 2 == 0 ? first : second;
+          auto& behind = (i + t) % 2 == 0 ? second : first;
+          const Outcome<std::uint64_t> one = co_await before.join_op();
+          const Outcome<std::uint64_t> two = co_await behind.join_op();
+          EXPECT_EQ(one.value(), before.tid());
+          EXPECT_EQ(two.value(), behind.tid());
+          EXPECT_EQ(this_task()->tid(), me);
+        }
+        co_await inner.joined();
+      });
+    }
+    co_await scope.joined();
+  });
+  EXPECT_EQ(sum.load(), 16 * rounds * 2);
 }
 
 // Children that yield, sleep, end at once, or are joined in another order, on several workers.

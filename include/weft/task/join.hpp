@@ -122,7 +122,7 @@ class JoinOp : public EndOp {
       std::conditional_t<mode == JoinMode::look, std::reference_wrapper<const Outcome<T>>, void>>;
 
   explicit JoinOp(TaskRef<T> task) : EndOp(task.get()), held_(std::move(task)) {}
-  void help() const { task_->help(); }
+  bool help() const { return task_->help(); }
   Result take() {
     if constexpr (mode == JoinMode::take) return held_->take_outcome();
     if constexpr (mode == JoinMode::look) return std::cref(held_->outcome());

@@ -133,9 +133,7 @@ class Task : public Wait, public CancelNode {
   }
   /// The calling task waits for this one and for nothing else: if this one has not begun, it may
   /// have the caller's turn. See Worker::give_turn_to().
-  void help() {
-    if (state() == TaskState::ready) run_for_waiter();
-  }
+  bool help() { return state() == TaskState::ready && run_for_waiter(); }
   [[nodiscard]] Armed arm_joiner(Arm& arm) noexcept;
   void disarm_joiner(Arm& arm) noexcept;
 
@@ -219,7 +217,7 @@ class Task : public Wait, public CancelNode {
     return false;
   }
   [[noreturn]] void illegal_edge(TaskState from, TaskState to) const noexcept;
-  void run_for_waiter();
+  bool run_for_waiter();
 
   // Fixed at spawn.
   Io& io_;

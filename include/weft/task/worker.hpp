@@ -114,8 +114,8 @@ class Worker : public Current {
   /// From a running task that is about to wait for `task`, and for nothing else. If that has not
   /// begun, and is next in turn, it is switched to at once, and the waiter stays ready, to go on
   /// after it: when it comes back, most likely there is nothing to wait for. That spares both of
-  /// them the whole wait.
-  void give_turn_to(Task& task);
+  /// them the whole wait. True: it will be so once the waiter, a coroutine, has been requeued.
+  [[nodiscard]] bool give_turn_to(Task& task);
 
   /// A task has been woken by what runs on this worker. False: the Io shall say where it goes.
   [[nodiscard]] bool keep(Task& task) noexcept {

@@ -45,7 +45,7 @@ class OpAwaiter {
   }
   void await_suspend(std::coroutine_handle<> handle) noexcept {
     Wait& wait = *current()->wait;
-    if constexpr (branch::hints<O>) {
+    if constexpr (may_give_way) {
       if (waiting_->gives_way) {
         wait.requeue_coroutine(handle, &*waiting_);
       } else {
@@ -62,14 +62,15 @@ class OpAwaiter {
 
  private:
   static constexpr std::uint16_t not_polled = 0xffff;
+  static constexpr bool may_give_way = branch::hints<O> || branch::gives_turn<O>;
 
   /// Once it has to wait. Plain: all that happens while it waits is what it waits for.
   struct Plain {
     explicit Plain(OpAwaiter&) noexcept {}
     Suspension<O> suspension;
   };
-  /// Woken by a hint, or having given way before it began, it is asked by the engine whether to go
-  /// on; and may meet an error then.
+  /// Woken by a hint, or having given way before it began, or to whom it waits for, it is asked by
+  /// the engine whether to go on; and may meet an error then.
   struct Asked : Recheck {
     explicit Asked(OpAwaiter& asked) noexcept : awaiter(asked) {
       really = [](Recheck& self) noexcept { return static_cast<Asked&>(self).awaiter.recheck(); };
@@ -79,16 +80,22 @@ class OpAwaiter {
     std::exception_ptr error;
     bool gives_way = false;
   };
-  using Waiting = std::conditional_t<branch::hints<O>, Asked, Plain>;
+  using Waiting = std::conditional_t<may_give_way, Asked, Plain>;
 
-  /// False: published, and the coroutine is to be parked.
+  /// False: published, and the coroutine is to be parked; or it gives way first.
   [[gnu::noinline]] bool begin(Wait& wait) {
     branch::point(op_);
     wait.throw_if_cancelled();
     if constexpr (branch::helps<O>) {
-      op_.help();
+      if (branch::help(op_)) {
+        waiting_.emplace(*this).gives_way = true;
+        return false;
+      }
       wait.throw_if_cancelled();
     }
+    return look(wait);
+  }
+  [[gnu::always_inline]] bool look(Wait& wait) {
     if (std::size_t k; branch::looks_ready(op_) && branch::ready(op_, k)) {
       polled_ = static_cast<std::uint16_t>(k);
       return true;
@@ -107,7 +114,7 @@ class OpAwaiter {
   }
 
   [[gnu::noinline]] std::size_t finish() {
-    if constexpr (branch::hints<O>) {
+    if constexpr (may_give_way) {
       if (waiting_->error) std::rethrow_exception(waiting_->error);
     }
     return waiting_->suspension.finish(*current()->wait, op_);
@@ -116,7 +123,11 @@ class OpAwaiter {
   bool recheck() noexcept {
     Wait& wait = *current()->wait;
     try {
-      if (std::exchange(waiting_->gives_way, false)) return begin(wait);
+      if (std::exchange(waiting_->gives_way, false)) {
+        if constexpr (!branch::gives_turn<O>) return begin(wait);
+        wait.throw_if_cancelled();
+        return look(wait);
+      }
       while (!waiting_->suspension.settled(wait, op_)) {
         if (waiting_->suspension.publish(wait, op_)) return false;
       }

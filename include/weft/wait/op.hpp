@@ -30,7 +30,8 @@
 ///     at_once()   optional, noexcept, in line: does it, if that is one step which nobody else need
 ///                 know of. Tried before all else, where nobody watches; if true, take() follows
 ///     help()      optional: called before it is polled, if the waiter waits for nothing else.
-///                 Others may run meanwhile, and bring about what is waited for
+///                 Others may run meanwhile, and bring about what is waited for. If it says true
+///                 (it may be void), they will when the waiter, a coroutine, has given way
 ///     run_here()  optional: a thread that may block can simply do it; then take() follows
 ///
 /// The op does not move between arm() and the end of the suspension, so peers may write through
@@ -132,6 +133,21 @@ template <Op O>
 }
 template <Op O>
 inline constexpr bool helps = requires(O op) { op.help(); };
+/// May it ask a coroutine to give way?
+template <Op O>
+inline constexpr bool gives_turn = requires(O op) {
+  { op.help() } -> std::same_as<bool>;
+};
+/// True: the waiter has to give way now.
+template <Op O>
+[[gnu::always_inline]] inline bool help(O& op) {
+  if constexpr (gives_turn<O>) {
+    return op.help();
+  } else {
+    if constexpr (helps<O>) op.help();
+    return false;
+  }
+}
 template <Op O>
 [[gnu::always_inline]] inline bool looks_ready(O& op) noexcept {
   if constexpr (requires { op.looks_ready(); }) {

@@ -123,7 +123,7 @@ template <Op O>
     }
     wait.throw_if_cancelled();
     if constexpr (branch::helps<O>) {
-      op.help();
+      static_cast<void>(branch::help(op));  // a stack has given way already
       wait.throw_if_cancelled();
     }
   }
