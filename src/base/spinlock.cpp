@@ -4,8 +4,6 @@
 
 namespace weft {
 
-namespace {
-
 // Whoever looks takes the line with the lock, and often all that it protects, from the holder's
 // cache. Holders come back soon: in the half microsecond between two looks one that stays
 // undisturbed takes the lock a dozen times and more. (Looking again after one pause, a channel that
@@ -19,8 +17,6 @@ void spin_between_looks(int look) noexcept {
     ::sched_yield();  // the holder may have been preempted on this very core
   }
 }
-
-}  // namespace
 
 void Spinlock::lock_slow() noexcept {
   for (int look = 0; !try_lock(); ++look) spin_between_looks(look);

@@ -67,14 +67,7 @@ void PoolWorker::wake(Task& task) noexcept {
 // The hot one, which others take only if it has to wait for long.
 void PoolWorker::put_next(Task& task) noexcept {
   lone_ = nullptr;
-  // Only we fill it: if it is empty it stays so. relaxed, then release: partner are the exchanges
-  // of whoever takes it.
-  if (hot_.load(std::memory_order_relaxed) == nullptr) {
-    hot_.store(&task, std::memory_order_release);
-    return;
-  }
-  // acq_rel: as above, and it may have been taken meanwhile.
-  Task* const before = hot_.exchange(&task, std::memory_order_acq_rel);
+  Task* const before = hot_.put(task);
   if (before == nullptr) return;
   push(queue_, *before);
   pool_.idlers_.wake_one();
@@ -111,13 +104,8 @@ bool PoolWorker::take_fresh(Task& task) noexcept {
       pool_.ranks_.about_highest() > priority::normal) {
     return false;
   }
-  if (lone_ == &task && take_hot() != nullptr) return true;
+  if (lone_ == &task && hot_.take() != nullptr) return true;
   return !hot() && fresh_.pop_newest(&task) != nullptr;
-}
-
-[[gnu::always_inline]] inline Task* PoolWorker::take_hot() noexcept {
-  if (hot_.load(std::memory_order_relaxed) == nullptr) return nullptr;  // relaxed: only we fill it
-  return hot_.exchange(nullptr, std::memory_order_acq_rel);  // acq_rel: partner is put_next()
 }
 
 [[gnu::always_inline]] inline Task* PoolWorker::take_normal() noexcept {
@@ -128,7 +116,7 @@ bool PoolWorker::take_fresh(Task& task) noexcept {
     if (Task* task = queue_.pop()) return task;
   }
   if (hot_in_a_row_ < most_hot_in_a_row) {
-    if (Task* task = take_hot()) {
+    if (Task* task = hot_.take()) {
       ++hot_in_a_row_;
       return task;
     }
@@ -136,7 +124,7 @@ bool PoolWorker::take_fresh(Task& task) noexcept {
   hot_in_a_row_ = 0;
   if (Task* task = fresh_.pop_newest()) return task;
   if (Task* task = queue_.pop()) return task;
-  return take_hot();
+  return hot_.take();
 }
 
 // The urgent first; what is less than normal only if there is nothing else.
@@ -244,8 +232,7 @@ Task* PoolWorker::steal_from(PoolWorker& victim) noexcept {
 
 Task* PoolWorker::steal_hot(PoolWorker& victim, std::uint64_t seen) noexcept {
   if (!victim.hot() || victim.turns_begun() != seen) return nullptr;
-  return victim.hot_.exchange(nullptr,
-                              std::memory_order_acq_rel);  // acq_rel: partner is put_next()
+  return victim.hot_.steal();
 }
 
 std::size_t PoolWorker::queued() const noexcept {

@@ -6,6 +6,8 @@
 #include <weft/sched/pool.hpp>
 #include <weft/sched/steal_queue.hpp>
 
+#include "sched/hot_slot.hpp"
+
 #include <thread>
 
 namespace weft {
@@ -52,7 +54,7 @@ class PoolWorker final : public Worker {
   void empty_inbox() noexcept;
   [[nodiscard]] bool has_tasks() const noexcept {
     return !ready_.empty() || !queue_.empty() || !fresh_.empty() ||
-           hot_.load(std::memory_order_relaxed) != nullptr;  // relaxed: a thief may be faster
+           hot_.full();  // a thief may be faster
   }
   [[nodiscard]] Task* take_injected(std::size_t sharers) noexcept;
   [[nodiscard]] Task* steal_from(PoolWorker& victim) noexcept;
@@ -64,9 +66,7 @@ class PoolWorker final : public Worker {
   [[nodiscard]] bool anything_to_steal() const noexcept {
     return !queue_.empty() || !fresh_.empty() || (stuck.load() && !inbox.empty());
   }
-  [[nodiscard]] bool hot() const noexcept {
-    return hot_.load(std::memory_order_relaxed) != nullptr;  // relaxed: a hint
-  }
+  [[nodiscard]] bool hot() const noexcept { return hot_.full(); }
   [[nodiscard]] std::size_t queued() const noexcept;
   [[nodiscard]] WorkerStats stats() const noexcept;
   using Worker::turns_begun;
@@ -112,7 +112,6 @@ class PoolWorker final : public Worker {
   void push(Queue& queue, Task& task) noexcept;
   [[nodiscard]] inline Task* choose_next(std::uint8_t at_least) noexcept;
   [[nodiscard]] inline Task* take_normal() noexcept;
-  [[nodiscard]] inline Task* take_hot() noexcept;
   void sample_wake(const Task& task) noexcept;
   void sample_turn(const Task* next) noexcept;
 
@@ -129,7 +128,7 @@ class PoolWorker final : public Worker {
   Instant turn_since_{};  // zero: this turn is not measured
   std::uint32_t wakes_ = 0;
   Counter woken_;
-  alignas(64) Atomic<Task*> hot_{nullptr};
+  alignas(64) HotSlot<Task> hot_;
   Queue queue_;
   Queue fresh_;
   std::array<Counter, DurationHistogram::buckets> delay_;

@@ -12,17 +12,17 @@ void CancelNode::link_locked(CancelNode& child, CancelNode& parent) noexcept {
 }
 
 void CancelNode::enter_tree(CancelNode& parent) noexcept {
-  std::lock_guard guard(parent.lock_);
+  const LeaningGuard guard(parent.lock_);
   link_locked(*this, parent);
 }
 
 void CancelNode::leave_tree() noexcept {
-  std::lock_guard guard(parent_->lock_);
+  const LeaningGuard guard(parent_->lock_);
   unlink_locked(*this);
 }
 
 void CancelNode::enter_tree_and_obey(CancelNode& parent) noexcept {
-  std::lock_guard guard(parent.lock_);
+  const LeaningGuard guard(parent.lock_);
   link_locked(*this, parent);
   owner_->obey(flag_);
 }
@@ -30,8 +30,8 @@ void CancelNode::enter_tree_and_obey(CancelNode& parent) noexcept {
 // Under both locks: a canceller that holds either must not see a wait of the owner that obeys this
 // node, and then claim a later one that no longer does.
 void CancelNode::leave_tree_and_obey_parent() noexcept {
-  std::lock_guard guard(parent_->lock_);
-  std::lock_guard own(lock_);
+  const LeaningGuard guard(parent_->lock_);
+  const LeaningGuard own(lock_);
   unlink_locked(*this);
   owner_->obey(parent_->flag_);
 }
@@ -81,7 +81,7 @@ bool CancelNode::mark_tree(CancelReason reason, WakeList& wakes) noexcept {
 void CancelNode::cancel_children(CancelReason reason) noexcept {
   detail::point({.what = "cancel"});
   WakeList wakes;
-  std::lock_guard guard(lock_);
+  const LeaningGuard guard(lock_);
   for (CancelNode* c = children_.front(); c != nullptr; c = children_.next(*c)) {
     if (c->kind_ != Kind::shield) c->mark_tree(reason, wakes);
   }

@@ -171,12 +171,12 @@ std::size_t Scope::size() const noexcept {
 }
 
 std::size_t Scope::children() const noexcept {
-  std::lock_guard guard(lock());
+  const LeaningGuard guard(lock());
   return children_;
 }
 
 void Scope::add_child(Task& task) noexcept {
-  std::lock_guard guard(lock());
+  const LeaningGuard guard(lock());
   link_locked(task, *this);
   ++children_;
 }
@@ -191,7 +191,7 @@ void Scope::child_failed(Task& task, const std::exception_ptr& error) noexcept {
 
 void Scope::body_failed(const std::exception_ptr& error) noexcept {
   {
-    std::lock_guard guard(lock());
+    const LeaningGuard guard(lock());
     if (!first_error_) first_error_ = error;
   }
   if (on_failure_ != OnFailure::keep_going) cancel(CancelReason::sibling_failed);
@@ -200,7 +200,7 @@ void Scope::body_failed(const std::exception_ptr& error) noexcept {
 // The scope may be gone as soon as the last joiner is committed.
 void Scope::child_done(Task& task) noexcept {
   WakeList wakes;
-  std::lock_guard guard(lock());
+  const LeaningGuard guard(lock());
   unlink_locked(task);
   if (--children_ > 0) return;
   while (Arm* arm = joiners_.pop_front()) {
@@ -209,38 +209,38 @@ void Scope::child_done(Task& task) noexcept {
 }
 
 ObjectId Scope::id() noexcept {
-  std::lock_guard guard(lock());
+  const LeaningGuard guard(lock());
   if (id_ == ObjectId::none) id_ = new_object_id();
   return id_;
 }
 
 bool Scope::has_id() const noexcept {
-  std::lock_guard guard(lock());
+  const LeaningGuard guard(lock());
   return id_ != ObjectId::none;
 }
 
 // Whoever has told us of a child's end is through with us when it has let go of the lock.
 bool Scope::over(std::exception_ptr& error) noexcept {
-  std::lock_guard guard(lock());
+  const LeaningGuard guard(lock());
   if (children_ > 0) return false;
   error = std::exchange(first_error_, nullptr);
   return true;
 }
 
 std::exception_ptr Scope::take_error() noexcept {
-  std::lock_guard guard(lock());
+  const LeaningGuard guard(lock());
   return std::exchange(first_error_, nullptr);
 }
 
 Armed Scope::EmptyOp::arm(Arm& arm) noexcept {
-  std::lock_guard guard(scope_.lock());
+  const LeaningGuard guard(scope_.lock(), with_fence);
   if (scope_.children_ == 0) return arm.claim() ? Armed::won : Armed::lost;
   scope_.joiners_.push_back(arm);
   return Armed::waiting;
 }
 
 void Scope::EmptyOp::disarm(Arm& arm) noexcept {
-  std::lock_guard guard(scope_.lock());
+  const LeaningGuard guard(scope_.lock());
   arm.unlink();
 }
 

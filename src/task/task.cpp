@@ -126,7 +126,7 @@ void Task::finish() noexcept {
   if (const std::exception_ptr failure = error()) scope.child_failed(*this, failure);
   {
     WakeList wakes;
-    std::lock_guard guard(lock());
+    const LeaningGuard guard(lock());
     done_.store(true, std::memory_order_release);  // release: partner is the load in done()
     while (Arm* arm = joiners_.pop_front()) {
       if (arm->claim()) wakes.add(*arm);
@@ -141,14 +141,14 @@ bool Task::run_for_waiter() {
 }
 
 Armed Task::arm_joiner(Arm& arm) noexcept {
-  std::lock_guard guard(lock());
+  const LeaningGuard guard(lock(), with_fence);
   if (done()) return arm.claim() ? Armed::won : Armed::lost;
   joiners_.push_back(arm);
   return Armed::waiting;
 }
 
 void Task::disarm_joiner(Arm& arm) noexcept {
-  std::lock_guard guard(lock());
+  const LeaningGuard guard(lock());
   arm.unlink();
 }
 

@@ -38,6 +38,7 @@ void Worker::attach(bool with_fibers) {
   // The thread may be unwinding (a loop that is run by a destructor); its tasks are not.
   outer_exceptions_ = std::exchange(*thread_.exceptions, {});
   stack::adopt_thread(home_.sanitizer);
+  seat = take_seat();
   outer_ = current();
   set_current(this);
 }
@@ -49,6 +50,7 @@ void Worker::detach() noexcept {
   while (idle_count_ > 0) io_.stacks().give(Fiber::destroy(idle_fibers_[--idle_count_]));
   *thread_.exceptions = outer_exceptions_;
   set_current(outer_);
+  give_seat(std::exchange(seat, no_seat));
   attached_to_.store({});
   alt_stack_.reset();
 }

@@ -7,30 +7,46 @@
 ///
 /// ThreadSanitizer does not see them, and need not: they order what is atomic already.
 ///
-/// Rejected: membarrier(2), by which the rare side pays for both. It takes 9 microseconds here, and
-/// disturbs every processor on which the process runs.
+/// Rejected here: membarrier(2), by which the rare side pays for both. It takes 9 microseconds, and
+/// disturbs every processor on which the process runs; cancellations are not that rare. (Locks that
+/// lean do so: wait/leaning_lock.hpp.)
 #pragma once
 
 #include <weft/base/atomic.hpp>
 
 namespace weft {
 
+#if !defined(__x86_64__)
+namespace detail {
+inline void processor_fence() noexcept {
+#if defined(WEFT_TSAN)
+  // ThreadSanitizer does not know fences, and GCC warns of each.
+  static constinit std::atomic<int> nothing{0};
+  nothing.fetch_add(0);
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+}  // namespace detail
+#endif
+
 /// A sequentially consistent fence.
 [[gnu::always_inline]] inline void full_fence() noexcept {
 #if defined(__x86_64__)
   if (!only_thread()) asm volatile("lock; addl $0, (%%rsp)" ::: "memory", "cc");
 #else
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  detail::processor_fence();
 #endif
 }
 
-/// The same, if the thread has locked a Spinlock or a BitLock since the store.
+/// The same, if the thread has locked a Spinlock or a BitLock since the store, or a LeaningLock
+/// with a fence.
 [[gnu::always_inline]] inline void fence_after_lock() noexcept {
 #if defined(__x86_64__)
   // For the compiler only: to the processor every locked instruction is a full fence.
   std::atomic_signal_fence(std::memory_order_seq_cst);
 #else
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  detail::processor_fence();
 #endif
 }
 

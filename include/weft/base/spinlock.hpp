@@ -22,6 +22,9 @@ inline void spin_pause() noexcept {
 #endif
 }
 
+/// Between two looks at a lock that is held; `look` counts from 0.
+void spin_between_looks(int look) noexcept;
+
 class Spinlock {
  public:
   [[gnu::always_inline]] void lock() noexcept {

@@ -23,7 +23,7 @@
 #include <weft/base/atomic.hpp>
 #include <weft/base/rng.hpp>
 #include <weft/base/slots.hpp>
-#include <weft/base/spinlock.hpp>
+#include <weft/wait/leaning_lock.hpp>
 #include <weft/wait/perform.hpp>
 
 #include <algorithm>
@@ -155,13 +155,13 @@ class Channel {
     [[gnu::always_inline]] bool try_now() {
       Channel& channel = channel_;
       WakeList wakes;
-      const SpinGuard guard(channel.lock_);
+      const LeaningGuard guard(channel.lock_);
       return channel.take_locked(value_, nullptr, wakes);
     }
     [[gnu::always_inline]] Armed arm(Arm& arm) {
       Channel& channel = channel_;
       WakeList wakes;
-      const SpinGuard guard(channel.lock_);
+      const LeaningGuard guard(channel.lock_, with_fence);
       if (channel.could_recv(arm.wait)) [[unlikely]] {
         // Ourselves first, then the peer: a sender in a select of its own may be gone in the
         // meantime.
@@ -200,14 +200,14 @@ class Channel {
     [[gnu::always_inline]] bool try_now() {
       Channel& channel = channel_;
       WakeList wakes;
-      const SpinGuard guard(channel.lock_);
+      const LeaningGuard guard(channel.lock_);
       channel.make_room();
       return channel.give_locked(offer_.value, nullptr, wakes, offer_.accepted);
     }
     [[gnu::always_inline]] Armed arm(Arm& arm) {
       Channel& channel = channel_;
       WakeList wakes;
-      const SpinGuard guard(channel.lock_);
+      const LeaningGuard guard(channel.lock_, with_fence);
       if (channel.could_send(arm.wait)) [[unlikely]] {
         channel.make_room();  // may throw, so before the claim
         if (!arm.claim()) return Armed::lost;
@@ -247,7 +247,7 @@ class Channel {
     detail::point(id_, Access::write, "try_recv");
     std::optional<T> value;
     WakeList wakes;
-    const SpinGuard guard(lock_);
+    const LeaningGuard guard(lock_);
     static_cast<void>(take_locked(value, nullptr, wakes));
     return value;
   }
@@ -256,7 +256,7 @@ class Channel {
     detail::point(id_, Access::write, "try_send");
     bool accepted = true;
     WakeList wakes;
-    const SpinGuard guard(lock_);
+    const LeaningGuard guard(lock_);
     make_room();
     return give_locked(value, nullptr, wakes, accepted) && accepted;
   }
@@ -271,7 +271,7 @@ class Channel {
   void close_with(std::exception_ptr error) noexcept {
     detail::point(id_, Access::write, "close");
     WakeList wakes;
-    const SpinGuard guard(lock_);
+    const LeaningGuard guard(lock_);
     if (closed_) return;
     closed_ = true;
     error_ = std::move(error);
@@ -283,19 +283,19 @@ class Channel {
   }
   [[nodiscard]] bool closed() const noexcept {
     detail::point(id_, Access::read, "closed?");
-    const SpinGuard guard(lock_);
+    const LeaningGuard guard(lock_);
     return closed_;
   }
 
   [[nodiscard]] std::size_t size() const noexcept {
     detail::point(id_, Access::read, "size");
-    const SpinGuard guard(lock_);
+    const LeaningGuard guard(lock_);
     return count_;
   }
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] ChannelStats stats() const noexcept {
     detail::point(id_, Access::read, "stats");
-    const SpinGuard guard(lock_);
+    const LeaningGuard guard(lock_);
     return {.sent = sent_,
             .received = sent_ - dropped_ - count_,
             .dropped = dropped_,
@@ -439,13 +439,13 @@ class Channel {
   }
 
   void withdraw(detail::Line& line, Arm& arm) noexcept {
-    const SpinGuard guard(lock_);
+    const LeaningGuard guard(lock_);
     line.remove(arm);
   }
   [[gnu::noinline]] void throw_if_failed() const {
     std::exception_ptr error;
     {
-      const SpinGuard guard(lock_);
+      const LeaningGuard guard(lock_);
       error = error_;
     }
     if (error) std::rethrow_exception(error);
@@ -453,7 +453,7 @@ class Channel {
 
   const std::size_t capacity_;
   const Overflow overflow_;
-  mutable Spinlock lock_;
+  mutable LeaningLock lock_;
   Relaxed<bool> closed_ = false;  // changed under lock_, like all below
   Relaxed<std::size_t> count_ = 0;
   std::uint64_t sent_ = 0;

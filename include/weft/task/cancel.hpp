@@ -12,10 +12,7 @@
 #pragma once
 
 #include <weft/base/list.hpp>
-#include <weft/base/spinlock.hpp>
-#include <weft/wait/wait.hpp>
-
-#include <mutex>
+#include <weft/wait/leaning_lock.hpp>
 
 namespace weft {
 
@@ -49,7 +46,7 @@ class CancelNode : public ListNode<CancelNode> {
   /// Calls f(child) for every child, under this node's lock.
   template <class F>
   void for_each_child(F&& f) const {
-    std::lock_guard guard(lock_);
+    const LeaningGuard guard(lock_);
     for (CancelNode* c = children_.front(); c != nullptr; c = children_.next(*c)) f(*c);
   }
 
@@ -63,7 +60,7 @@ class CancelNode : public ListNode<CancelNode> {
   void enter_tree_and_obey(CancelNode& parent) noexcept;
   void leave_tree_and_obey_parent() noexcept;
 
-  [[nodiscard]] Spinlock& lock() const noexcept { return lock_; }
+  [[nodiscard]] LeaningLock& lock() const noexcept { return lock_; }
   // The parent's lock is held.
   static void link_locked(CancelNode& child, CancelNode& parent) noexcept;
   static void unlink_locked(CancelNode& child) noexcept { child.unlink(); }
@@ -75,8 +72,8 @@ class CancelNode : public ListNode<CancelNode> {
   List<CancelNode, CancelNode> children_;  // under lock_
   Wait* const owner_;
   CancelFlag flag_;  // set under lock_, read by anybody
-  mutable Spinlock lock_;
   const Kind kind_;
+  mutable LeaningLock lock_;
 };
 
 template <class F>

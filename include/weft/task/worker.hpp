@@ -27,6 +27,7 @@
 #include <weft/task/blocks.hpp>
 #include <weft/task/fiber.hpp>
 #include <weft/task/task.hpp>
+#include <weft/wait/leaning_lock.hpp>
 #include <weft/wait/point.hpp>
 
 #include <array>

@@ -12,10 +12,8 @@
 /// predicate must not wait.
 #pragma once
 
-#include <weft/base/spinlock.hpp>
+#include <weft/wait/leaning_lock.hpp>
 #include <weft/wait/perform.hpp>
-
-#include <mutex>
 
 namespace weft {
 
@@ -31,12 +29,12 @@ class Parker {
     ParkOp(Parker& parker, Pred should_park) : parker_(parker), should_park_(should_park) {}
     ObjectId object() const noexcept { return parker_.id_; }
     bool try_now() {
-      std::lock_guard guard(parker_.lock_);
+      const LeaningGuard guard(parker_.lock_);
       const detail::NoPoints here;
       return parker_.consume_token() || !should_park_();
     }
     Armed arm(Arm& arm) {
-      std::lock_guard guard(parker_.lock_);
+      const LeaningGuard guard(parker_.lock_, with_fence);
       const detail::NoPoints here;
       if (parker_.token_ || !should_park_()) {
         if (!arm.claim()) return Armed::lost;
@@ -49,7 +47,7 @@ class Parker {
       return Armed::waiting;
     }
     void disarm(Arm& arm) noexcept {
-      std::lock_guard guard(parker_.lock_);
+      const LeaningGuard guard(parker_.lock_);
       if (parker_.parked_ == &arm) parker_.parked_ = nullptr;
     }
     /// True if it had to park.
@@ -75,7 +73,7 @@ class Parker {
   void unpark() noexcept {
     detail::point(id_, Access::write, "unpark");
     WakeList wakes;
-    std::lock_guard guard(lock_);
+    const LeaningGuard guard(lock_);
     Arm* arm = std::exchange(parked_, nullptr);
     if (arm != nullptr && arm->claim()) {
       wakes.add(*arm);
@@ -88,7 +86,7 @@ class Parker {
   bool consume_token() noexcept { return std::exchange(token_, false); }
 
   const ObjectId id_ = new_object_id();
-  Spinlock lock_;
+  LeaningLock lock_;
   bool token_ = false;     // under lock_
   Arm* parked_ = nullptr;  // under lock_
 };

@@ -114,6 +114,8 @@ class Wait {
     arm_count_ = static_cast<std::uint8_t>(count < 255 ? count : 255);
     // release: partner is claim(). Of the suspension before we need nothing any more.
     word_.store(0, std::memory_order_release);
+    // A lock that is taken next may be the fence; compilers could move the store behind it.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
   }
   /// Ends it: from here on claims fail again.
   void close() noexcept {
@@ -276,6 +278,10 @@ class WakeList {
   Wait* last_ = nullptr;
 };
 
+/// What a lock can lean towards (leaning_lock.hpp). Each worker has one, if there are enough.
+using Seat = std::uint8_t;
+inline constexpr Seat no_seat = 255;
+
 /// What the calling thread runs at the moment. The only thread-local of the library. Relaxed: used
 /// by one task after the other, and no lock orders these; where races between them are looked for
 /// (stack/sanitizer.hpp) this is none.
@@ -285,6 +291,7 @@ struct Current {
   Relaxed<std::uintptr_t> coroutines_from;  // the frame that runs them, see there
   BlockCache* blocks = nullptr;             // the worker's, see task/blocks.hpp
   Relaxed<std::uint32_t> turns;             // see turn_is_over()
+  Seat seat = no_seat;                      // the worker's
 
   /// Called once per operation on the outside world. A task whose socket always has more to read
   /// would never wait, and nobody else would run: now and then it has to give way.

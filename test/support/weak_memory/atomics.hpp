@@ -271,6 +271,18 @@ inline void fence(Order order) {
   execution->done();
 }
 
+/// See sc_order.hpp.
+inline void light_fence() {
+  execution->memory().light_fence(execution->running());
+  if (execution->tracing()) execution->note("light fence");
+  execution->done();
+}
+inline void heavy_fence() {
+  execution->memory().fence(execution->running(), Order::seq_cst, Fence::heavy);
+  if (execution->tracing()) execution->note("heavy fence");
+  execution->done();
+}
+
 /// The policy.
 struct Atomics {
   template <class V>

@@ -11,7 +11,7 @@
 ///     before others that have been executed already; read-modify-writes, which read the value
 ///     directly before their own; C++20's release sequences (read-modify-writes carry on the view
 ///     of what they read, other stores do not);
-///   - fences of every kind; locks, which block instead of spinning;
+///   - fences of every kind, also light and heavy ones; locks, which block instead of spinning;
 ///   - data races on plain cells, by vector clocks;
 ///   - seq_cst operations and fences: runs for which the order S of [atomics.order] does not exist
 ///     are left out (sc_order.hpp). One rule is stronger than the standard's: S agrees with all of
@@ -122,12 +122,14 @@ class Memory {
     write(thread, at, rank, value, order, true);
     record(thread, at, 2 * (rank + 1), order);
   }
-  void fence(std::size_t thread, Order order) {
+  void fence(std::size_t thread, Order order, Fence kind = Fence::full) {
     ThreadMemory& me = threads_[thread];
     if (acquires(order)) me.now.join(me.acquired);
-    if (order == Order::seq_cst) sc_.fence(thread, me.now);
+    if (order == Order::seq_cst) sc_.fence(thread, me.now, kind);
     if (releases(order)) me.released = me.now;
   }
+
+  void light_fence(std::size_t thread) { sc_.fence(thread, threads_[thread].now, Fence::light); }
 
   /// After each operation: what the thread does next did not happen before what it has released.
   void tick(std::size_t thread) {

@@ -9,6 +9,9 @@
 ///   4.2 A before any operation that happens before Y
 ///   4.3 X happens before any operation that is before B
 ///   4.4 X happens before some operation before another one that happens before Y
+/// A light fence is one only to heavy fences (P1202: a compiler's barrier here, membarrier(2)
+/// there, which puts a fence into every thread); a heavy one is one to all.
+///
 /// The first is stronger than the standard, which says "strongly happens before"; see memory.hpp.
 ///
 /// Coherence is a comparison of keys: 2r for the write of rank r in the modification order, 2r + 1
@@ -42,6 +45,8 @@ struct View {
   static void raise(std::uint8_t& to, std::uint8_t from) { to = from > to ? from : to; }
 };
 
+enum class Fence : std::uint8_t { full, light, heavy };
+
 class ScOrder {
  public:
   void reset() {
@@ -69,8 +74,9 @@ class ScOrder {
     }
   }
 
-  void fence(std::size_t thread, const View& now) {
+  void fence(std::size_t thread, const View& now, Fence kind) {
     const std::size_t me = add(thread, now, 0, 0, true);
+    events_[me].kind = kind;
     for (std::size_t i = 0; i < me; ++i) {
       const Event& other = events_[i];
       if (happened(other, now)) edge(i, me);
@@ -106,6 +112,7 @@ class ScOrder {
     std::uint8_t thread = 0;
     std::uint8_t clock = 0;
     bool fence = false;
+    Fence kind = Fence::full;
     std::uint8_t at = 0;  // of an operation
     std::uint8_t key = 0;
     std::array<std::uint8_t, most_locations> first{};  // of a fence: the smallest key after it
@@ -124,6 +131,7 @@ class ScOrder {
     event.thread = static_cast<std::uint8_t>(thread);
     event.clock = now.clock[thread];
     event.fence = fence;
+    event.kind = Fence::full;
     event.at = at;
     event.key = key;
     event.first.fill(none);
@@ -145,6 +153,10 @@ class ScOrder {
   }
 
   void edge(std::size_t from, std::size_t to) {
+    const Fence one = events_[from].kind;
+    const Fence other = events_[to].kind;
+    if (one == Fence::light && other != Fence::heavy) return;
+    if (other == Fence::light && one != Fence::heavy) return;
     const std::uint64_t added = events_[to].after | std::uint64_t{1} << to;
     if ((events_[to].after >> from & 1) != 0) exists_ = false;
     for (std::size_t i = 0; i < count_; ++i) {

@@ -1,0 +1,157 @@
+/// The leaning lock under weak memory: every outcome of small scenarios, with every memory order
+/// weakened in turn, and designs that look right and are not.
+#include "support/weak_memory/items.hpp"
+#include "support/weak_memory/leaning.hpp"
+
+#include <gtest/gtest.h>
+
+namespace weft::test::weak {
+namespace {
+
+constexpr Seat first = 1;  // whom they lean to in the beginning
+
+template <Without without>
+struct Shop {
+  using Policy = Leaning<without>;
+  typename Policy::Seats seats;
+  LeaningLockOn<Policy> lock{first};
+  LeaningLockOn<Policy> other{first};
+  Cell<int> data;
+  Cell<int> more;
+  std::size_t uses = 0;
+
+  void use(int times = 1) {
+    for (int i = 0; i < times; ++i) {
+      auto& hold = lock.take();
+      data.set(data.get() + 1);
+      ++uses;
+      lock.give_back(hold);
+    }
+  }
+  /// As those do who cannot remember how they took them: one inside the other.
+  void use_both() {
+    lock.lock();
+    other.lock();
+    data.set(data.get() + 1);
+    more.set(more.get() + 1);
+    ++uses;
+    other.unlock();
+    lock.unlock();
+  }
+  void use_other() {
+    auto& hold = other.take();
+    more.set(more.get() + 1);
+    other.give_back(hold);
+  }
+  void finish() { check(data.get() == static_cast<int>(uses), "nothing that was done is lost"); }
+};
+
+template <Without without>
+Scenario scenario(std::vector<std::function<void(Shop<without>&)>> threads) {
+  return [=](const Options& options) {
+    return explore<Shop<without>>(options, threads, [](auto& shop) { shop.finish(); });
+  };
+}
+
+template <Without without = Without::nothing>
+Scenario it_is_straightened() {
+  return scenario<without>({[](auto& s) { s.use(2); }, [](auto& s) { s.use(); }});
+}
+template <Without without = Without::nothing>
+Scenario two_straighten_it() {
+  return scenario<without>(
+      {[](auto& s) { s.use(); }, [](auto& s) { s.use(); }, [](auto& s) { s.use(); }});
+}
+/// The second is alone with it for so long that it leans the other way; the first may still be
+/// about to say that it is inside.
+template <Without without = Without::nothing>
+Scenario it_leans_the_other_way() {
+  return scenario<without>(
+      {[](auto& s) { s.use(); }, [](auto& s) { s.use(3); }, [](auto& s) { s.use(); }});
+}
+/// Two locks that lean towards the same worker, which can be inside one only.
+template <Without without = Without::nothing>
+Scenario one_inside_the_other() {
+  return scenario<without>(
+      {[](auto& s) { s.use_both(); }, [](auto& s) { s.use_other(); }, [](auto& s) { s.use(); }});
+}
+/// From one into the other: whoever straightens the first may only see that it is in the second.
+template <Without without = Without::nothing>
+Scenario one_after_the_other() {
+  return scenario<without>({[](auto& s) {
+                              s.use();
+                              s.use_other();
+                            },
+                            [](auto& s) { s.use(); }});
+}
+
+TEST(LeaningLockWeak, C1_IsHeldByOneAtATime) {
+  expect_proven(it_is_straightened());
+  expect_proven(two_straighten_it());
+  expect_proven(it_leans_the_other_way());
+  expect_proven(one_inside_the_other());
+  expect_proven(one_after_the_other());
+}
+
+TEST(LeaningLockWeak, C6_NeedsEveryMemoryOrder) {
+  if (!exhaustive()) GTEST_SKIP() << "sanitizers and emulators get a sample";
+  const Mutation orders = mutate(
+      {it_is_straightened(), one_after_the_other(), two_straighten_it(), one_inside_the_other()},
+      weakenings, {.in = "leaning_lock.hpp"});
+  EXPECT_GE(orders.planted, 7U) << orders.noticed;
+  EXPECT_EQ(orders.unnoticed, "");
+}
+
+TEST(LeaningLockWeak, NeedsBothFences) {
+  EXPECT_NE(it_is_straightened<Without::light_fence>()({}).violation, "");
+  EXPECT_NE(it_is_straightened<Without::heavy_fence>()({}).violation, "");
+}
+
+TEST(LeaningLockWeak, WhoIsInsideMustNotStandInTheLock) {
+  EXPECT_NE(it_leans_the_other_way<Without::own_inside>()({}).violation, "");
+}
+
+/// A waiter opens its word, publishes itself under the lock, and looks whether it is cancelled;
+/// the canceller sets the flag and then claims the word. The lock is the fence between, where it is
+/// taken leaning on a processor of x86's kind; elsewhere there is one more after it.
+template <bool fence_after>
+struct Waiter {
+  Leaning<>::Seats seats;
+  LeaningLockOn<Leaning<>> lock{first};
+  Atomic<int> word{1};
+  Atomic<int> flag{0};
+  bool claimed = false;
+  bool heard = false;
+
+  void wait(bool as_fence) {
+    word.store(0, Order::release);
+    auto& hold = as_fence ? lock.take_as_fence() : lock.take();
+    lock.give_back(hold);
+    if (fence_after) fence(Order::seq_cst);
+    heard = flag.load(Order::acquire) == 1;
+  }
+  void cancel() {
+    flag.store(1);
+    claimed = word.exchange(1) == 0;
+  }
+};
+template <bool fence_after>
+Scenario it_is_cancelled(bool as_fence, bool straightened) {
+  using S = Waiter<fence_after>;
+  return [=](const Options& options) {
+    std::vector<std::function<void(S&)>> threads{[=](S& s) { s.wait(as_fence); },
+                                                 [](S& s) { s.cancel(); }};
+    if (straightened) threads.push_back([](S& s) { s.lock.give_back(s.lock.take()); });
+    return explore<S>(options, threads,
+                      [](S& s) { check(s.claimed || s.heard, "a cancellation is heard"); });
+  };
+}
+
+TEST(LeaningLockWeak, C1_IsAFenceIfItIsAskedFor) {
+  expect_proven(it_is_cancelled<false>(true, false));
+  expect_proven(it_is_cancelled<true>(true, true));
+  EXPECT_NE(it_is_cancelled<false>(false, false)({}).violation, "");
+}
+
+}  // namespace
+}  // namespace weft::test::weak
