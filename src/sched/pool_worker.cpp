@@ -76,7 +76,8 @@ void PoolWorker::put_next(Task& task) noexcept {
 // A single task is left to this worker, which will soon wait for it, most likely; unless experience
 // says otherwise. So it is hot: for a moment nobody else takes it.
 void PoolWorker::spawn(Task& task) noexcept {
-  const bool alone = fresh_.empty() && keep_cold_ == 0;
+  const bool lone_waits = lone_ != nullptr && hot();
+  const bool alone = fresh_.empty() && keep_cold_ == 0 && !lone_waits;
   if (keep_cold_ > 0) --keep_cold_;
   sample_wake(task);
   if (alone && !hot()) {
@@ -84,8 +85,15 @@ void PoolWorker::spawn(Task& task) noexcept {
     lone_ = &task;
     return;
   }
+  if (lone_waits) let_others_have_lone();
   push(fresh_, task);
   if (!alone) pool_.idlers_.wake_one();
+}
+
+// As if it had never been hot.
+void PoolWorker::let_others_have_lone() noexcept {
+  if (std::exchange(lone_, nullptr) == nullptr) return;
+  if (Task* const task = hot_.take()) push(fresh_, *task);
 }
 
 bool PoolWorker::wants_forks() const noexcept {
@@ -93,6 +101,7 @@ bool PoolWorker::wants_forks() const noexcept {
 }
 
 void PoolWorker::forked() noexcept {
+  let_others_have_lone();
   pool_.idlers_.wake_one();
 }
 

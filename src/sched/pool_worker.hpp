@@ -112,6 +112,7 @@ class PoolWorker final : public Worker {
   void push(Queue& queue, Task& task) noexcept;
   [[nodiscard]] inline Task* choose_next(std::uint8_t at_least) noexcept;
   [[nodiscard]] inline Task* take_normal() noexcept;
+  void let_others_have_lone() noexcept;
   void sample_wake(const Task& task) noexcept;
   void sample_turn(const Task* next) noexcept;
 
