@@ -96,7 +96,7 @@ Result spawn_join_coro(const Run& run) {
     const auto start = Clock::now();
     for (std::size_t i = 0; i < run.size; ++i) {
       auto child = scope.spawn([]() -> Coro<> { co_return; });
-      static_cast<void>(co_await child.join_op());
+      static_cast<void>(co_await std::move(child).join_op());
     }
     const double ns = per(start, run.size);
     co_await scope.joined();

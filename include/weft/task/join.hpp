@@ -182,7 +182,7 @@ class Future : public detail::HandleBase<T> {
   /// The value, which stays; or throws the error.
   decltype(auto) get() const& { return join().value(); }
   /// Takes the value out: nobody else may look for it then.
-  T get() && { return perform(Take(this->task_)).value(); }
+  T get() && { return perform(Take(std::move(this->task_))).value(); }
   /// Of one that is done().
   [[nodiscard]] const Outcome<T>& outcome() const noexcept { return this->task_->outcome(); }
   [[nodiscard]] Outcome<T> take_outcome() const { return this->task_->take_outcome(); }
@@ -207,16 +207,21 @@ class Future : public detail::HandleBase<T> {
 
 template <class T>
 class JoinHandle : public detail::HandleBase<T> {
+  using Take = detail::JoinOp<T, detail::JoinMode::take>;
+
  public:
   using detail::HandleBase<T>::HandleBase;
   JoinHandle(JoinHandle&&) noexcept = default;
   JoinHandle& operator=(JoinHandle&&) noexcept = default;
 
-  [[nodiscard]] auto join_op() const {
-    return detail::JoinOp<T, detail::JoinMode::take>(this->task_);
-  }
-  Outcome<T> join() const { return perform(join_op()); }
-  T get() const { return join().value(); }
+  // An operation may outlive the handle. A handle that is given up, whatever comes of the wait,
+  // hands its task over, which is cheaper: scope.spawn(f).get(), std::move(handle).join_op().
+  [[nodiscard]] auto join_op() const& { return Take(this->task_); }
+  [[nodiscard]] auto join_op() && { return Take(std::move(this->task_)); }
+  Outcome<T> join() const& { return perform(join_op()); }
+  Outcome<T> join() && { return perform(std::move(*this).join_op()); }
+  T get() const& { return join().value(); }
+  T get() && { return std::move(*this).join().value(); }
 
   [[nodiscard]] Future<T> share() && {
     Future<T> shared(*this->task_.get());
