@@ -5,7 +5,8 @@
 
 weft=$build/bin/weft
 test -x "$weft" || skip "the command line tool is not built"
-unset WEFT_IO WEFT_STACK_SIZE WEFT_STACK_GUARD WEFT_MEASURE_STACKS WEFT_TEST_SCALE WEFT_NO_SETUP
+unset WEFT_LEAN WEFT_IO WEFT_STACK_SIZE WEFT_STACK_GUARD WEFT_MEASURE_STACKS WEFT_TEST_SCALE
+unset WEFT_NO_SETUP
 
 "$weft" doctor >plain.txt 2>&1
 expect_status 0 $? 'weft doctor' plain.txt
@@ -13,7 +14,8 @@ expect plain.txt '^  version +[0-9]' '^  compiler +(gcc|clang) ' '^  kernel +Lin
   '^  cores +[0-9]+' '^  workers +[0-9]+ in a pool' \
   '^  waiting +by epoll(, with io_uring for files)?: .' \
   '^[ !] io_uring +(works|does not work: .)' \
-  '^  stacks +[0-9]+ KiB, guarded by (madvise|mprotect): .' '^[ !] descriptors +[0-9]+' \
+  '^  stacks +[0-9]+ KiB, guarded by (madvise|mprotect): .' '^  locks +(lean|cost) ' \
+  '^[ !] descriptors +[0-9]+' \
   '^  mappings +[0-9]+' '^  huge pages ' '^  trial ' '^  environment +none of .*WEFT_IO' \
   '^Everything works\.$'
 # What won is what works.
@@ -45,6 +47,17 @@ expect nonsense.txt \
 WEFT_STACK_SIZE=much "$weft" doctor >stack.txt 2>&1
 expect_status 1 $? 'WEFT_STACK_SIZE=much' stack.txt
 expect stack.txt '^X stacks +.*WEFT_STACK_SIZE=.much. is not a size'
+
+WEFT_LEAN=0 "$weft" doctor >upright.txt 2>&1
+expect_status 0 $? 'WEFT_LEAN=0' upright.txt
+expect upright.txt '^  locks +cost an atomic change of a word each: ' '^  environment +WEFT_LEAN=0 '
+
+# Every variable that something here reads is known.
+names=$(grep -rhoE '"WEFT_[A-Z_]+"' "$2/include" "$2/src" "$2/test/support" | tr -d '"')
+for name in $(sort -u <<<"$names"); do
+  env "$name=1" "$weft" doctor >known.txt 2>&1
+  expect known.txt "^  environment +$name=1 \\("
+done
 
 WEFT_OI=epoll "$weft" doctor >unknown.txt 2>&1
 expect_status 0 $? 'an unknown variable' unknown.txt

@@ -105,6 +105,12 @@ Finding stacks() {
   });
 }
 
+Finding locks() {
+  const std::string why = why_locks_stand_upright();
+  if (why.empty()) return {"locks", "lean towards the worker that uses them"};
+  return {"locks", "cost an atomic change of a word each: " + why};
+}
+
 Finding descriptors() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -150,10 +156,21 @@ struct Variable {
   std::string_view about;
 };
 constexpr std::array variables{
-    Variable{"WEFT_IO", "epoll, uring or auto"},
+    Variable{"WEFT_IO", "epoll, uring, mixed or auto"},
+    Variable{"WEFT_WORKERS", "of a pool"},
+    Variable{"WEFT_LEAN", "0: locks lean towards no worker"},
+    Variable{"WEFT_CHECK_LOCKS", "1: report locks that are taken in a circle"},
     Variable{"WEFT_STACK_SIZE", "such as 64k or 1m"},
     Variable{"WEFT_STACK_GUARD", "madvise, mprotect or automatic"},
     Variable{"WEFT_MEASURE_STACKS", "1: each task on a clean stack"},
+    Variable{"WEFT_SEED", "for simulations: this run"},
+    Variable{"WEFT_SEEDS", "for simulations: so many runs"},
+    Variable{"WEFT_SIM_SECONDS", "for simulations: for so long"},
+    Variable{"WEFT_STRATEGY", "for simulations: which order is tried"},
+    Variable{"WEFT_JOBS", "for simulations: so many processes"},
+    Variable{"WEFT_REPLAY", "for simulations: the tape of a run"},
+    Variable{"WEFT_TAPES", "for simulations: where tapes are kept"},
+    Variable{"WEFT_PARANOID", "for simulations: 1 looks for what differs from run to run"},
     Variable{"WEFT_TEST_SCALE", "for the tests: small, normal or large"},
     Variable{"WEFT_NO_SETUP", "for the build: install nothing"},
 };
@@ -247,6 +264,7 @@ int run_doctor(bool json) {
       waiting(),
       uring(),
       stacks(),
+      locks(),
       descriptors(),
       mappings(),
       huge_pages(),
