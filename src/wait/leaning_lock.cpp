@@ -53,6 +53,10 @@ const char* why_locks_stand_upright() noexcept {
   return why;
 }
 
+void prepare_to_lean() noexcept {
+  static_cast<void>(why_locks_stand_upright());
+}
+
 Seat take_seat() noexcept {
   if (*why_locks_stand_upright() != '\0') return no_seat;
   std::lock_guard guard(hall.lock);

@@ -453,8 +453,8 @@ class Channel {
 
   const std::size_t capacity_;
   const Overflow overflow_;
-  mutable LeaningLock lock_;
   Relaxed<bool> closed_ = false;  // changed under lock_, like all below
+  mutable LeaningLock lock_;      // here, so that what each use needs is 64 bytes in a row
   Relaxed<std::size_t> count_ = 0;
   std::uint64_t sent_ = 0;
   Slots<T> slots_;

@@ -141,7 +141,10 @@ class Worker : public Current {
   virtual void forked() noexcept {}
 
  protected:
-  Worker(Io& io, bool fetches) noexcept : fetches_(fetches), io_(io) { blocks = &blocks_; }
+  Worker(Io& io, bool fetches) noexcept : fetches_(fetches), io_(io) {
+    blocks = &blocks_;
+    prepare_to_lean();
+  }
 
   /// Of a worker that fetches: the task to run next, null if there is none (of that priority, or
   /// above); and where a task goes that has had its turn.

@@ -60,6 +60,9 @@ namespace weft {
 /// no_seat, if there is none left, or if locks cannot lean here.
 [[nodiscard]] Seat take_seat() noexcept;
 void give_seat(Seat seat) noexcept;
+/// The first time, in a process with several threads, this takes the machine 20 ms: so it is done
+/// before work begins.
+void prepare_to_lean() noexcept;
 /// Why locks do not lean in this process; empty: they do.
 [[nodiscard]] const char* why_locks_stand_upright() noexcept;
 
