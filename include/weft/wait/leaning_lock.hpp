@@ -38,7 +38,7 @@
 ///     say that it is inside, would wipe out what another says, towards whom the lock leans by now.
 ///     (test/wait/leaning_lock_weak_test.cpp has that design as a twin that fails.)
 ///
-/// Threads without a seat (those that run no engine; more than 255 workers; builds with
+/// Threads without a seat (those that run no engine; more than 254 workers; builds with
 /// ThreadSanitizer, which knows nothing of membarrier; kernels that refuse it; WEFT_LEAN=0) take
 /// it upright, and while the process has one thread even that is plain (base/atomic.hpp).
 ///
