@@ -52,7 +52,6 @@
 #include <weft/base/spinlock.hpp>
 #include <weft/wait/wait.hpp>
 
-#include <algorithm>
 #include <array>
 
 namespace weft {
@@ -282,7 +281,7 @@ class [[nodiscard]] LeaningGuard {
   [[gnu::always_inline]] ~LeaningGuard() { LeaningLock::give_back(hold_); }
 
  private:
-  const LeaningLock::Hold hold_;
+  LeaningLock::Hold hold_;
 };
 
 }  // namespace weft
