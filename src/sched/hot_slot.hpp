@@ -26,10 +26,8 @@ class HotSlot {
     }
     return exchange(&item);
   }
-  /// Owner.
+  /// Owner, or a thief: who may wait in the machine for a barrier, and hold the owner up as long.
   [[gnu::always_inline]] T* take() noexcept { return full() ? exchange(nullptr) : nullptr; }
-  /// A thief.
-  [[nodiscard]] T* steal() noexcept { return full() ? exchange(nullptr) : nullptr; }
 
  private:
   [[gnu::always_inline]] T* exchange(T* item) noexcept {

@@ -241,7 +241,7 @@ Task* PoolWorker::steal_from(PoolWorker& victim) noexcept {
 
 Task* PoolWorker::steal_hot(PoolWorker& victim, std::uint64_t seen) noexcept {
   if (!victim.hot() || victim.turns_begun() != seen) return nullptr;
-  return victim.hot_.steal();
+  return victim.hot_.take();
 }
 
 std::size_t PoolWorker::queued() const noexcept {

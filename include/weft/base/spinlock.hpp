@@ -89,16 +89,4 @@ class BitLock {
   Atomic<Bits> word_{0};
 };
 
-/// std::lock_guard, in line for certain.
-class [[nodiscard]] SpinGuard {
- public:
-  [[gnu::always_inline]] explicit SpinGuard(Spinlock& lock) noexcept : lock_(lock) { lock_.lock(); }
-  SpinGuard(const SpinGuard&) = delete;
-  SpinGuard& operator=(const SpinGuard&) = delete;
-  [[gnu::always_inline]] ~SpinGuard() { lock_.unlock(); }
-
- private:
-  Spinlock& lock_;
-};
-
 }  // namespace weft
