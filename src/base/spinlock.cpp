@@ -12,7 +12,7 @@ void spin_between_looks(int look) noexcept {
   constexpr int pauses_between_looks = 32;
   constexpr int looks_before_yield = 8;
   if (look < looks_before_yield) {
-    for (int i = 0; i < pauses_between_looks; ++i) spin_pause();
+    spin_pause(pauses_between_looks);
   } else {
     ::sched_yield();  // the holder may have been preempted on this very core
   }

@@ -274,7 +274,7 @@ Task* Pool::search(PoolWorker& worker) noexcept {
   for (int round = 0; task == nullptr && round < rounds_before_sleep; ++round) {
     if (!worker.inbox.empty()) return nullptr;
     if (idlers_.start_searching(worker.idler)) task = look_around(worker);
-    for (int i = 0; task == nullptr && i < pauses_per_round; ++i) spin_pause();
+    if (task == nullptr) spin_pause(pauses_per_round);
   }
   if (!worker.idler.searching) return nullptr;
   if (task == nullptr) task = look_for_hot(worker);
