@@ -38,7 +38,7 @@ void Worker::attach(bool with_fibers) {
   // The thread may be unwinding (a loop that is run by a destructor); its tasks are not.
   outer_exceptions_ = std::exchange(*thread_.exceptions, {});
   stack::adopt_thread(home_.sanitizer);
-  seat = take_seat();
+  if (with_fibers) seat = take_seat();  // a thread that waits is alone, and there are few seats
   outer_ = current();
   set_current(this);
 }

@@ -84,6 +84,8 @@ constexpr std::uint32_t most_in_a_tick = 16;
 std::atomic<std::int64_t> tick{0};
 std::atomic<std::uint32_t> in_this_tick{0};
 
+std::atomic<std::size_t> leaning{0};  // locks
+
 std::int64_t now_in_ticks() noexcept {
   timespec now{};
   // tidy: allow(clock) decides on speed and nothing else, and asking costs 5 ns
@@ -103,12 +105,20 @@ void detail::Leaning::heavy_fence() noexcept {
   in_this_tick.fetch_add(1, std::memory_order_relaxed);
 }
 
-bool detail::Leaning::may_lean() noexcept {
+bool detail::Leaning::begin_to_lean() noexcept {
   const std::int64_t now = now_in_ticks();
   if (tick.exchange(now, std::memory_order_relaxed) != now) {
     in_this_tick.store(0, std::memory_order_relaxed);
   }
-  return in_this_tick.load(std::memory_order_relaxed) < most_in_a_tick;
+  if (in_this_tick.load(std::memory_order_relaxed) >= most_in_a_tick) return false;
+  // relaxed: a limit, and no more is known of those that lean.
+  if (leaning.fetch_add(1, std::memory_order_relaxed) < most_at_a_time) return true;
+  stop_leaning();
+  return false;
+}
+
+void detail::Leaning::stop_leaning() noexcept {
+  leaning.fetch_sub(1, std::memory_order_relaxed);  // relaxed: as above
 }
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -89,6 +90,31 @@ TEST(LeaningLock, NeverLeansIfOthersUseItToo) {
   }
 }
 
+/// Or cancelling a tree of tasks would take a barrier for each of them.
+TEST(LeaningLock, OnlySoManyLeanAtATime) {
+  if (!locks_lean()) GTEST_SKIP() << why_locks_stand_upright();
+  constexpr std::size_t most = detail::Leaning::most_at_a_time;
+  const Seated here;
+  const auto leaning = [&](const auto& locks) {
+    return static_cast<std::size_t>(std::count_if(
+        locks.begin(), locks.end(), [&](const auto& lock) { return lock->leans_to() != 0; }));
+  };
+  const auto make = [&](std::size_t count) {
+    std::vector<std::unique_ptr<LeaningLock>> locks;
+    for (std::size_t i = 0; i < count; ++i) {
+      use(*locks.emplace_back(std::make_unique<LeaningLock>()), patience + 1);
+    }
+    return locks;
+  };
+  auto locks = make(most + 100);
+  EXPECT_EQ(leaning(locks), most);
+  // Those that are straightened, or die, make room for others.
+  std::thread([&] { use(*locks[0], 1); }).join();
+  locks.erase(locks.begin() + 1, locks.begin() + 10);
+  EXPECT_EQ(leaning(make(100)), 10U);
+  EXPECT_EQ(leaning(make(100)), 10U);
+}
+
 TEST(LeaningLock, IsHeldHoweverItWasTaken) {
   for (const bool leaning : {false, true}) {
     LeaningLock lock;
@@ -130,10 +156,19 @@ TEST(LeaningLock, SeatsAreUnlikeAndAreUsedAgain) {
   for (const Seat seat : seats) give_seat(seat);
 }
 
+/// A server may have hundreds that wait for its tasks; its workers need the seats.
+TEST(LeaningLock, ThreadsThatOnlyWaitTakeNoSeat) {
+  std::thread([] {
+    Inline engine;
+    EXPECT_EQ(engine.run([] { return current()->seat; }), no_seat);
+  }).join();
+}
+
 /// Leans at once.
 struct Eager : detail::Leaning {
   static constexpr std::uint32_t first_patience = 4;
-  static bool may_lean() noexcept { return true; }
+  static bool begin_to_lean() noexcept { return true; }
+  static void stop_leaning() noexcept {}
 };
 
 /// Workers and other threads, in bursts that are long enough to make locks lean now and then; two

@@ -22,7 +22,8 @@ inline void spin_pause(int times = 1) noexcept {
   for (int i = 0; i < times; ++i) __builtin_ia32_pause();
   __builtin_ia32_lfence();
 #elif defined(__aarch64__)
-  for (int i = 0; i < times; ++i) asm volatile("isb" ::: "memory");  // it waits for what was guessed
+  // It waits for what was guessed itself.
+  for (int i = 0; i < times; ++i) asm volatile("isb" ::: "memory");
 #endif
 }
 

@@ -10,7 +10,8 @@
 /// since it makes all processors on which this process runs pass a fence (membarrier(2)); from then
 /// on it is an ordinary spinlock, until it has been used by one worker alone for four times as long
 /// as before. So straightening stays a small part of what the lock costs, whoever uses it how; and
-/// while there is much of it in the process, no other lock begins to lean.
+/// while there is much of it in the process, no other lock begins to lean. Nor do more than some
+/// hundreds at a time: who cancels, or dumps, a large tree of tasks takes a lock of each.
 ///
 ///             `patience` uses in a row by worker w
 ///     upright ────────────────────────────────────▶ leaning(w)
@@ -38,9 +39,9 @@
 ///     say that it is inside, would wipe out what another says, towards whom the lock leans by now.
 ///     (test/wait/leaning_lock_weak_test.cpp has that design as a twin that fails.)
 ///
-/// Threads without a seat (those that run no engine; more than 254 workers; builds with
-/// ThreadSanitizer, which knows nothing of membarrier; kernels that refuse it; WEFT_LEAN=0) take
-/// it upright, and while the process has one thread even that is plain (base/atomic.hpp).
+/// Threads without a seat (those that run no engine, or only wait; more than 254 workers; builds
+/// with ThreadSanitizer, which knows nothing of membarrier; kernels that refuse it; WEFT_LEAN=0)
+/// take it upright, and while the process has one thread even that is plain (base/atomic.hpp).
 ///
 /// Rejected: a lock that never leans to anybody but its first user: what is set up in one place and
 /// used in another would never gain. Counting inside a worker how many locks it is in, instead of
@@ -91,6 +92,7 @@ struct Leaning {
   };
   static constexpr std::uint32_t first_patience = 1'024;
   static constexpr std::uint8_t most_straightened = 2;  // then patience is 16,384
+  static constexpr std::size_t most_at_a_time = 512;    // to straighten all takes milliseconds
 
   /// Is the worker with this seat inside a leaning lock, and which one?
   struct alignas(64) Inside {
@@ -116,8 +118,9 @@ struct Leaning {
   }
   [[gnu::always_inline]] static void full_fence() noexcept { weft::full_fence(); }
   static void heavy_fence() noexcept;
-  /// Not while there are many heavy fences: all processes share what they cost.
-  static bool may_lean() noexcept;
+  /// False: enough do, or there are many heavy fences (all processes share what they cost).
+  static bool begin_to_lean() noexcept;
+  static void stop_leaning() noexcept;
   static void check_other(bool other) noexcept {
     WEFT_CHECK(other,
                "a worker takes a lock that it is inside of: something under the lock waited, ",
@@ -138,6 +141,11 @@ class LeaningLockOn {
   LeaningLockOn() = default;
   /// For tests: it leans already.
   explicit LeaningLockOn(Seat leans_to) noexcept : leans_to_(leans_to) {}
+  LeaningLockOn(const LeaningLockOn&) = delete;
+  LeaningLockOn& operator=(const LeaningLockOn&) = delete;
+  ~LeaningLockOn() {
+    if (leans_to() != nobody) Policy::stop_leaning();
+  }
 
   /// What has been set by taking it, and is to be cleared.
   using Hold = Atomic<bool>&;
@@ -217,7 +225,7 @@ class LeaningLockOn {
   }
   [[gnu::noinline]] void used_for_long(Seat me) noexcept {
     if (me == no_seat || uses_ < Policy::first_patience << (2 * straightened_)) return;
-    if (Policy::may_lean()) {
+    if (Policy::begin_to_lean()) {
       leans_to_.store(me, std::memory_order_relaxed);  // relaxed: others learn of it under `held`
     } else {
       uses_ = 0;
@@ -241,6 +249,7 @@ class LeaningLockOn {
          ++look) {
       Policy::wait(look);
     }
+    Policy::stop_leaning();
     if (straightened_ < Policy::most_straightened) ++straightened_;
     last_ = me;
     uses_ = 0;

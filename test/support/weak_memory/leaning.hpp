@@ -35,7 +35,8 @@ struct Leaning {
     return here->seats[seat % here->seats.size()];
   }
   static bool alone() { return false; }
-  static bool may_lean() { return true; }
+  static bool begin_to_lean() { return true; }
+  static void stop_leaning() {}
   static void check_other(bool other) {
     if (without != Without::own_inside) check(other, "it is not inside of what it takes");
   }
