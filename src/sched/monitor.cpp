@@ -117,9 +117,11 @@ void Monitor::look_at(std::size_t index, Instant now) {
     return;  // the machine has other things to do
   ++stuck_;
   worker.stuck.store(true);
-  // What is hot there is taken by those who have nothing to do; there may be nobody.
-  {
-    const Io::Visit visit(pool_);  // it is in no queue for a moment
+  // What is hot there is taken by those who have nothing to do; there may be nobody. For a moment
+  // it is in no queue, and only who has this lock declares deadlocks. (If somebody polls, see
+  // below.)
+  if (pool_.outside_.try_lock()) {
+    const std::lock_guard guard(pool_.outside_, std::adopt_lock);
     if (Task* task = worker.steal_hot(worker, turns)) pool_.inject(*task);
   }
   if (worker.hot() || worker.anything_to_steal() || pool_.ranks_.highest() != RankedQueue::none) {

@@ -57,7 +57,7 @@ Pool::Pool(PoolOptions options)
 
 Pool::~Pool() noexcept {
   if (live() > 0) {
-    root().cancel(CancelReason::shutdown);
+    cancel_all();
     wait_until_quiet();
   }
   leave_registry();
@@ -92,9 +92,15 @@ void Pool::run() {
   deadlock_.throw_if_any();
 }
 
+// Whoever is claimed and not yet committed is in no queue, and nobody else wakes him.
+void Pool::cancel_all() noexcept {
+  const Visit visit(*this);
+  root().cancel(CancelReason::shutdown);
+}
+
 bool Pool::shutdown(Duration limit) {
   refuse_in_task();
-  root().cancel(CancelReason::shutdown);
+  cancel_all();
   const auto clock = make_thread_kernel();
   const Instant until = clock->now() + limit;
   while (live() > 0) {
@@ -403,13 +409,19 @@ void Pool::wait_without_deadline(PoolWorker& worker) {
   if (!deadlock_.nobody_will_wake(*kernel_, on_deadlock_, own_threads())) return;
   // In this order: whoever spawns a task counts it, publishes it and leaves, and whoever runs it is
   // awake; what it then waits for, a timer or a descriptor, is there before it sleeps. And none has
-  // ended since we looked: it may have been the last, and run by one who sleeps again by now.
+  // ended since we looked: it may have been the last, and run by one who sleeps again by now. Once
+  // more, because a visitor who cancels has claimed others, and may have come after the first look
+  // and not be through, while those who were awake fell asleep.
   const std::uint64_t ended = tasks_ended();
-  if (live() > 0 && !visited() && all_asleep() && worker.idler.asleep.load() != 0 &&
-      !work_anywhere() && timeline_.next().is_never() && !kernel_->expects() &&
-      tasks_ended() == ended) {
+  if (live() > 0 && nobody_is_up() && worker.idler.asleep.load() != 0 &&
+      timeline_.next().is_never() && !kernel_->expects() && tasks_ended() == ended &&
+      nobody_is_up()) {
     deadlock_.declare(*this);
   }
+}
+
+bool Pool::nobody_is_up() const noexcept {
+  return !visited() && all_asleep() && !work_anywhere();
 }
 
 // Nothing runs, and nothing has been sent to anybody.

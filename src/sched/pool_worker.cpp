@@ -87,7 +87,7 @@ void PoolWorker::spawn(Task& task) noexcept {
   }
   if (lone_waits) let_others_have_lone();
   push(fresh_, task);
-  if (!alone) pool_.idlers_.wake_one();
+  if (!alone || hot()) pool_.idlers_.wake_one();
 }
 
 // As if it had never been hot.
@@ -113,8 +113,11 @@ bool PoolWorker::take_fresh(Task& task) noexcept {
       pool_.ranks_.about_highest() > priority::normal) {
     return false;
   }
-  if (lone_ == &task && hot_.take() != nullptr) return true;
-  return !hot() && fresh_.pop_newest(&task) != nullptr;
+  const bool taken =
+      (lone_ == &task && hot_.take() != nullptr) || (!hot() && fresh_.pop_newest(&task) != nullptr);
+  // It is over with what was measured, also if that was somebody else in the same block.
+  if (taken && (&task == watched_ || turn_since_ != Instant{})) sample_turn(task);
+  return taken;
 }
 
 [[gnu::always_inline]] inline Task* PoolWorker::take_normal() noexcept {
@@ -156,7 +159,7 @@ Task* PoolWorker::take(std::uint8_t at_least) noexcept {
   Task* const task = choose_next(at_least);
   if (task == nullptr) return nullptr;
   if (task == watched_ || turn_since_ != Instant{} || takes_ % one_sample_in == 0) {
-    sample_turn(task);
+    sample_turn(*task);
   }
   return task;
 }
@@ -168,13 +171,13 @@ void PoolWorker::sample_wake(const Task& task) noexcept {
 }
 
 // Between two tasks. A watched task that was stolen is forgotten with the next sample.
-void PoolWorker::sample_turn(const Task* next) noexcept {
+void PoolWorker::sample_turn(const Task& next) noexcept {
   const Instant now = pool_.now();
   if (turn_since_ != Instant{}) {
     count(length_, now - turn_since_);
     turn_since_ = {};
   }
-  if (next == watched_) {
+  if (&next == watched_) {
     watched_ = nullptr;
     const Duration delay = now - watched_since_;
     count(delay_, delay);

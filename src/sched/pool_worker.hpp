@@ -114,7 +114,7 @@ class PoolWorker final : public Worker {
   [[nodiscard]] inline Task* take_normal() noexcept;
   void let_others_have_lone() noexcept;
   void sample_wake(const Task& task) noexcept;
-  void sample_turn(const Task* next) noexcept;
+  void sample_turn(const Task& next) noexcept;
 
   Pool& pool_;
   std::uint32_t takes_ = 0;

@@ -3,6 +3,7 @@
 
 #include "support/everywhere.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <thread>
@@ -110,6 +111,28 @@ TEST(PoolBusy, C10_TheSecondOfTwoIsForSomebodyElse) {
     two.get();
   }));
   EXPECT_TRUE(two_meet_soon([](auto meet) { both(meet, meet); }));
+}
+
+TEST(PoolBusy, C10_WhoWakesOneAndSpawnsAnotherWakesAWorker) {
+  Pool pool({.workers = 2, .report_stuck_after = Duration::zero()});
+  const auto asleep = [&] {
+    const std::vector<WorkerStats> workers = pool.stats().workers;
+    return std::any_of(workers.begin(), workers.end(), [](const auto& w) { return w.asleep; });
+  };
+  pool.run([&] {
+    Channel<int> channel;
+    Scope scope;
+    scope.spawn([&] { channel.recv(); });
+    int looks = 0;
+    do sleep(1ms);  // until the receiver waits, and the other worker sleeps
+    while (!asleep() && ++looks < 10'000);
+    const std::uint64_t sleeps = pool.stats().total.sleeps;
+    channel.send(1);
+    scope.spawn([] {});
+    // Maybe both have been run by now, and it sleeps again.
+    EXPECT_TRUE(!asleep() || pool.stats().total.sleeps > sleeps);
+    scope.join();
+  });
 }
 
 TEST(PoolBusy, C22_TasksThatBlockTheirThreadsAreReplaced) {

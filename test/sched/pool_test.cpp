@@ -143,6 +143,49 @@ TEST(Pool, C22_WorkThatIsOverAtOnceIsNoDeadlock) {
   }
 }
 
+// Whoever is told to stop is for a moment in nobody's queue.
+TEST(Pool, C22_AShutdownIsNoDeadlock) {
+  const std::size_t rounds = scaled(50, 500, 20'000);
+  for (std::size_t i = 0; i < rounds; ++i) {
+    Pool pool(virtual_pool(2));
+    std::atomic<bool> waiting{false};
+    pool.spawn([&] {
+      Event never;
+      Scope scope;
+      auto waits = scope.spawn([&] { never.wait(); }).share();
+      for (int k = 0; k < 20; ++k) {
+        scope.spawn([waits]() -> Coro<> { static_cast<void>(co_await waits.join_op()); });
+      }
+      weft::sleep(std::chrono::microseconds(i % 50));
+      waiting = true;
+      while (!scope.cancelled()) yield();
+      scope.join();
+    });
+    while (!waiting) std::this_thread::yield();
+    EXPECT_TRUE(pool.shutdown(std::chrono::minutes(1)));
+    EXPECT_NO_THROW(pool.run());
+  }
+}
+
+// A task that was to be measured, but never lay in a queue, must not be taken for one that comes to
+// lie in the same memory later.
+TEST(Pool, C22_OnlyWhoHasWaitedCountsAsDelayed) {
+  Pool pool({.workers = 1, .kernel = make_virtual_kernel()});
+  pool.run([] {
+    Scope scope;
+    for (int i = 0; i < 1'000; ++i) scope.spawn([] {}).get();
+    weft::sleep(std::chrono::hours(1));
+    for (int i = 0; i < 1'000; ++i) {
+      auto child = scope.spawn([] {});
+      yield();
+      child.get();
+    }
+  });
+  const DurationHistogram delays = pool.stats().total.delay;
+  EXPECT_GT(delays.total(), 0U);
+  EXPECT_LE(delays.quantile(1), 1U);  // time stands still while anybody runs
+}
+
 TEST(Pool, C22_ADeadlockIsFound) {
   Pool pool({.workers = 2, .kernel = make_virtual_kernel(), .on_deadlock = OnDeadlock::fail});
   EXPECT_THROW(pool.run([] {

@@ -142,6 +142,7 @@ class Pool final : public Io {
   };
 
   static void refuse_in_task();
+  void cancel_all() noexcept;
   void wait_until_quiet() noexcept;
   [[nodiscard]] PoolWorker* own_worker() const noexcept;
   [[nodiscard]] bool deliver(Task& task) noexcept;
@@ -163,6 +164,7 @@ class Pool final : public Io {
   void wait_outside(PoolWorker& worker);
   void wait_without_deadline(PoolWorker& worker);
   [[nodiscard]] std::uint64_t tasks_ended() const noexcept;
+  [[nodiscard]] bool nobody_is_up() const noexcept;
   [[nodiscard]] bool all_asleep() const noexcept;
   [[nodiscard]] bool work_anywhere() const noexcept;
   [[nodiscard]] bool work_waits() const noexcept;
