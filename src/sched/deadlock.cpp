@@ -37,11 +37,13 @@ void DeadlockWatch::declare(Io& io) {
   std::string report = "deadlock: " + std::to_string(io.live()) +
                        " task(s) wait and nothing can wake them\n" + dump(io);
   bool stubborn = false;
+  bool any_to_cancel = false;
   io.root().walk([&](const CancelNode& node, std::size_t) noexcept {
-    stubborn |=
-        node.kind() == CancelNode::Kind::task && node.cancel_reason() == CancelReason::deadlock;
+    if (node.kind() != CancelNode::Kind::task) return;
+    stubborn |= node.cancel_reason() == CancelReason::deadlock;
+    any_to_cancel |= node.cancel_reason() == CancelReason::none;
   });
-  WEFT_CHECK(!stubborn, "tasks still wait after they were cancelled for a ", report,
+  WEFT_CHECK(any_to_cancel && !stubborn, "tasks still wait after they were cancelled: ", report,
              "  (a Shield that waits for something that never comes?)");
   std::fputs(("weft: " + report).c_str(), stderr);
   {

@@ -408,16 +408,23 @@ void Pool::wait_without_deadline(PoolWorker& worker) {
   }
   if (!deadlock_.nobody_will_wake(*kernel_, on_deadlock_, own_threads())) return;
   // In this order: whoever spawns a task counts it, publishes it and leaves, and whoever runs it is
-  // awake; what it then waits for, a timer or a descriptor, is there before it sleeps. And none has
-  // ended since we looked: it may have been the last, and run by one who sleeps again by now. Once
-  // more, because a visitor who cancels has claimed others, and may have come after the first look
-  // and not be through, while those who were awake fell asleep.
-  const std::uint64_t ended = tasks_ended();
+  // awake; what it then waits for, a timer or a descriptor, is there before it sleeps. And nobody
+  // has begun a turn or ended since we looked: it may have been the last one, or it waits for
+  // something else now. Once more, because a visitor who cancels has claimed others, and may have
+  // come after the first look and not be through, while those who were awake fell asleep.
+  const std::uint64_t steps = steps_taken();
   if (live() > 0 && nobody_is_up() && worker.idler.asleep.load() != 0 &&
-      timeline_.next().is_never() && !kernel_->expects() && tasks_ended() == ended &&
-      nobody_is_up()) {
+      timeline_.next().is_never() && !kernel_->expects() && nobody_is_up() &&
+      steps_taken() == steps) {
     deadlock_.declare(*this);
   }
+}
+
+// Turns begun and tasks ended: both only grow.
+std::uint64_t Pool::steps_taken() const noexcept {
+  std::uint64_t steps = tasks_ended();
+  for (std::size_t i = 0; i < worker_count(); ++i) steps += workers_[i]->turns_begun();
+  return steps;
 }
 
 bool Pool::nobody_is_up() const noexcept {

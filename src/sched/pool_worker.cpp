@@ -76,18 +76,19 @@ void PoolWorker::put_next(Task& task) noexcept {
 // A single task is left to this worker, which will soon wait for it, most likely; unless experience
 // says otherwise. So it is hot: for a moment nobody else takes it.
 void PoolWorker::spawn(Task& task) noexcept {
-  const bool lone_waits = lone_ != nullptr && hot();
-  const bool alone = fresh_.empty() && keep_cold_ == 0 && !lone_waits;
+  const bool one_is_hot = hot();  // a thief may take it any time
+  const bool lone_waits = lone_ != nullptr && one_is_hot;
+  const bool alone = fresh_.empty() && keep_cold_ == 0 && !one_is_hot;
   if (keep_cold_ > 0) --keep_cold_;
   sample_wake(task);
-  if (alone && !hot()) {
+  if (alone) {
     put_next(task);
     lone_ = &task;
     return;
   }
   if (lone_waits) let_others_have_lone();
   push(fresh_, task);
-  if (!alone || hot()) pool_.idlers_.wake_one();
+  pool_.idlers_.wake_one();
 }
 
 // As if it had never been hot.

@@ -84,7 +84,7 @@ constexpr std::uint32_t most_in_a_tick = 16;
 std::atomic<std::int64_t> tick{0};
 std::atomic<std::uint32_t> in_this_tick{0};
 
-std::atomic<std::size_t> leaning{0};  // locks
+std::atomic<std::size_t> leaning_in_trees{0};  // locks
 
 std::int64_t now_in_ticks() noexcept {
   timespec now{};
@@ -110,15 +110,20 @@ bool detail::Leaning::begin_to_lean() noexcept {
   if (tick.exchange(now, std::memory_order_relaxed) != now) {
     in_this_tick.store(0, std::memory_order_relaxed);
   }
-  if (in_this_tick.load(std::memory_order_relaxed) >= most_in_a_tick) return false;
+  return in_this_tick.load(std::memory_order_relaxed) < most_in_a_tick;
+}
+
+bool detail::LeaningInTree::begin_to_lean() noexcept {
   // relaxed: a limit, and no more is known of those that lean.
-  if (leaning.fetch_add(1, std::memory_order_relaxed) < most_at_a_time) return true;
+  if (leaning_in_trees.fetch_add(1, std::memory_order_relaxed) < most && Leaning::begin_to_lean()) {
+    return true;
+  }
   stop_leaning();
   return false;
 }
 
-void detail::Leaning::stop_leaning() noexcept {
-  leaning.fetch_sub(1, std::memory_order_relaxed);  // relaxed: as above
+void detail::LeaningInTree::stop_leaning() noexcept {
+  leaning_in_trees.fetch_sub(1, std::memory_order_relaxed);  // relaxed: as above
 }
 
 }  // namespace weft

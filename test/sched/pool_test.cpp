@@ -195,6 +195,26 @@ TEST(Pool, C22_ADeadlockIsFound) {
                Deadlock);
 }
 
+// It was told to stop long ago, and does not listen: nothing that is left to do would help.
+TEST(PoolDeathTest, C22_WhoIsDeafAndWaitsForEverIsFatal) {
+  EXPECT_DEATH(
+      {
+        Pool pool(virtual_pool(2));
+        std::atomic<bool> begun{false};
+        pool.spawn([&] {
+          try {
+            for (;; yield()) begun = true;
+          } catch (const Cancelled&) {
+            const Shield shield;
+            Event().wait();
+          }
+        });
+        while (!begun) std::this_thread::yield();
+        pool.shutdown(std::chrono::minutes(1));
+      },
+      "tasks still wait after they were cancelled: deadlock: 1 task");
+}
+
 TEST(Pool, VirtualTimeJumpsWhenAllSleep) {
   for (const std::size_t workers : {1U, 2U, 4U, 16U}) {
     Pool pool({.workers = workers, .kernel = make_virtual_kernel()});

@@ -34,7 +34,8 @@ class DeadlockWatch {
   [[nodiscard]] bool nobody_will_wake(Kernel& kernel, OnDeadlock policy, std::size_t own = 0);
 
   /// Reports who waits for what on stderr, and cancels the engine's tasks (not its root: it stays
-  /// usable). A task that was cancelled for one and still waits will do so for ever: fatal.
+  /// usable). A task that was cancelled for one and still waits will do so for ever: fatal; also if
+  /// all of them were cancelled before, for whatever reason.
   void declare(Io& io);
   void throw_if_any();
   void forget() noexcept;

@@ -164,6 +164,7 @@ class Pool final : public Io {
   void wait_outside(PoolWorker& worker);
   void wait_without_deadline(PoolWorker& worker);
   [[nodiscard]] std::uint64_t tasks_ended() const noexcept;
+  [[nodiscard]] std::uint64_t steps_taken() const noexcept;
   [[nodiscard]] bool nobody_is_up() const noexcept;
   [[nodiscard]] bool all_asleep() const noexcept;
   [[nodiscard]] bool work_anywhere() const noexcept;

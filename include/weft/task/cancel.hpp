@@ -60,7 +60,7 @@ class CancelNode : public ListNode<CancelNode> {
   void enter_tree_and_obey(CancelNode& parent) noexcept;
   void leave_tree_and_obey_parent() noexcept;
 
-  [[nodiscard]] LeaningLock& lock() const noexcept { return lock_; }
+  [[nodiscard]] LeaningTreeLock& lock() const noexcept { return lock_; }
   // The parent's lock is held.
   static void link_locked(CancelNode& child, CancelNode& parent) noexcept;
   static void unlink_locked(CancelNode& child) noexcept { child.unlink(); }
@@ -73,7 +73,7 @@ class CancelNode : public ListNode<CancelNode> {
   Wait* const owner_;
   CancelFlag flag_;  // set under lock_, read by anybody
   const Kind kind_;
-  mutable LeaningLock lock_;
+  mutable LeaningTreeLock lock_;
 };
 
 template <class F>

@@ -10,8 +10,7 @@
 /// since it makes all processors on which this process runs pass a fence (membarrier(2)); from then
 /// on it is an ordinary spinlock, until it has been used by one worker alone for four times as long
 /// as before. So straightening stays a small part of what the lock costs, whoever uses it how; and
-/// while there is much of it in the process, no other lock begins to lean. Nor do more than some
-/// hundreds at a time: who cancels, or dumps, a large tree of tasks takes a lock of each.
+/// while there is much of it in the process, no other lock begins to lean.
 ///
 ///             `patience` uses in a row by worker w
 ///     upright ────────────────────────────────────▶ leaning(w)
@@ -92,7 +91,6 @@ struct Leaning {
   };
   static constexpr std::uint32_t first_patience = 1'024;
   static constexpr std::uint8_t most_straightened = 2;  // then patience is 16,384
-  static constexpr std::size_t most_at_a_time = 512;    // to straighten all takes milliseconds
 
   /// Is the worker with this seat inside a leaning lock, and which one?
   struct alignas(64) Inside {
@@ -118,15 +116,23 @@ struct Leaning {
   }
   [[gnu::always_inline]] static void full_fence() noexcept { weft::full_fence(); }
   static void heavy_fence() noexcept;
-  /// False: enough do, or there are many heavy fences (all processes share what they cost).
+  /// Not while there are many heavy fences: all processes share what they cost.
   static bool begin_to_lean() noexcept;
-  static void stop_leaning() noexcept;
+  static void stop_leaning() noexcept {}
   static void check_other(bool other) noexcept {
     WEFT_CHECK(other,
                "a worker takes a lock that it is inside of: something under the lock waited, ",
                "or called back");
   }
   static void wait(int look) noexcept { spin_between_looks(look); }
+};
+
+/// Of locks that are all taken by whoever goes through a tree, while others wait for those above.
+/// Only the first so many lean: to straighten these takes milliseconds.
+struct LeaningInTree : Leaning {
+  static constexpr std::size_t most = 512;
+  static bool begin_to_lean() noexcept;
+  static void stop_leaning() noexcept;
 };
 
 }  // namespace detail
@@ -275,22 +281,26 @@ class LeaningLockOn {
 };
 
 using LeaningLock = LeaningLockOn<detail::Leaning>;
+using LeaningTreeLock = LeaningLockOn<detail::LeaningInTree>;
 
 struct WithFence {};
 inline constexpr WithFence with_fence;
 
 class [[nodiscard]] LeaningGuard {
  public:
-  [[gnu::always_inline]] explicit LeaningGuard(LeaningLock& lock) noexcept : hold_(lock.take()) {}
+  template <class Policy>
+  [[gnu::always_inline]] explicit LeaningGuard(LeaningLockOn<Policy>& lock) noexcept
+      : hold_(lock.take()) {}
   /// For Op::locks: the look for a cancellation that comes after it needs no other fence.
-  [[gnu::always_inline]] LeaningGuard(LeaningLock& lock, WithFence) noexcept
+  template <class Policy>
+  [[gnu::always_inline]] LeaningGuard(LeaningLockOn<Policy>& lock, WithFence) noexcept
       : hold_(lock.take_as_fence()) {}
   LeaningGuard(const LeaningGuard&) = delete;
   LeaningGuard& operator=(const LeaningGuard&) = delete;
   [[gnu::always_inline]] ~LeaningGuard() { LeaningLock::give_back(hold_); }
 
  private:
-  LeaningLock::Hold hold_;
+  LeaningLock::Hold hold_;  // of whichever kind
 };
 
 }  // namespace weft
