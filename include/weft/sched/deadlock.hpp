@@ -35,13 +35,15 @@ class DeadlockWatch {
 
   /// Reports who waits for what on stderr, and cancels the engine's tasks (not its root: it stays
   /// usable). A task that was cancelled for one and still waits will do so for ever: fatal; also if
-  /// all of them were cancelled before, for whatever reason.
+  /// all of them were cancelled before, for whatever reason, and the same is found again.
   void declare(Io& io);
   void throw_if_any();
   void forget() noexcept;
 
  private:
-  Duration patience_{};  // the waiting thread's: grows while nothing happens
+  // The waiting thread's.
+  Duration patience_{};  // grows while nothing happens
+  bool all_cancelled_before_ = false;
   std::mutex mutex_;
   std::string report_;  // under mutex_
 };
