@@ -126,6 +126,7 @@ TEST(PoolBusy, C10_WhoWakesOneAndSpawnsAnotherWakesAWorker) {
     int looks = 0;
     do sleep(1ms);  // until the receiver waits, and the other worker sleeps
     while (!asleep() && ++looks < 10'000);
+    ASSERT_LT(looks, 10'000);
     const std::uint64_t sleeps = pool.stats().total.sleeps;
     channel.send(1);
     scope.spawn([] {});
