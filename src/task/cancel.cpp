@@ -44,9 +44,9 @@ bool CancelNode::mark_and_hold(CancelReason reason, WakeList& wakes) noexcept {
     return false;
   }
   flag_.set(reason);
-  // The owner changes what it obeys only under this lock, so the answer cannot become stale before
-  // the claim.
-  if (owner_ != nullptr && owner_->obeyed() == &flag_ && owner_->claim()) {
+  // The owner changes what it obeys only under this lock, so the answer cannot become stale
+  // meanwhile.
+  if (owner_ != nullptr && owner_->obeyed() == &flag_ && owner_->cancel()) {
     wakes.add(*owner_, Wait::by_cancel);
   }
   return true;

@@ -233,7 +233,7 @@ std::exception_ptr Scope::take_error() noexcept {
 }
 
 Armed Scope::EmptyOp::arm(Arm& arm) noexcept {
-  const LeaningGuard guard(scope_.lock(), with_fence);
+  const LeaningGuard guard(scope_.lock());
   if (scope_.children_ == 0) return arm.claim() ? Armed::won : Armed::lost;
   scope_.joiners_.push_back(arm);
   return Armed::waiting;

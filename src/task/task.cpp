@@ -141,7 +141,7 @@ bool Task::run_for_waiter() {
 }
 
 Armed Task::arm_joiner(Arm& arm) noexcept {
-  const LeaningGuard guard(lock(), with_fence);
+  const LeaningGuard guard(lock());
   if (done()) return arm.claim() ? Armed::won : Armed::lost;
   joiners_.push_back(arm);
   return Armed::waiting;

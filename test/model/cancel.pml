@@ -1,58 +1,57 @@
-/* Cancellation against opening a wait, against a rendezvous, against a shield, against task exit.
+/* Cancellation against publishing and parking, against a rendezvous, against a shield, against task
+ * exit.
  *
  * Task 0 sends one value, task 1 receives it, and each is cancelled once, at any time. A task:
  *   1. RENDEZVOUS  meets its peer, or is cancelled
- *   2. NEVER       having met, waits for something that never comes: only the cancel can end this
- *   3. CLEANUP     cancelled, waits under a shield for an event that does come, then exits
+ *   2. NEVER       having met, waits for what never comes: only the cancel can end this
+ *   3. CLEANUP     cancelled, waits under a shield for an event that does come
+ *   4. AFTER       no longer shielded, waits for what never comes, and is cancelled again
  * Only one task cleans up, to keep the search small: -DCLEANER=0 or 1.
  *
  * Proven, for every interleaving:
- *   - a cancel is always noticed: NEVER always ends   (no invalid end state, bounded openings)
+ *   - a cancel is always noticed: NEVER and AFTER always end  (no invalid end state, bounded waits)
  *   - it is noticed at the current or the next suspension: a wait opened after the flag was set
  *     is cancelled, whatever else was ready
+ *   - with -DSTALE_LOOK, the first even if no look at the flag ever sees that it is set: the mark
+ *     is enough
  *   - two-sided atomicity: the sender returns "sent" exactly if the receiver returns the value;
  *     otherwise the value is still the sender's. Nothing is received and then dropped
  *   - a shielded wait is never cut short; a claim or commit meant for one wait never ends a later
+ *   - whoever is cancelled finds the flag set
  *   - the canceller never touches a task that has exited
  *
- * Two rules beyond the word that this needs, each with a twin that breaks without it:
- *   - The flag is the truth, a claim by the canceller is a hint. Its claim may come late: the task
- *     saw the flag, unwound and is now inside a shielded wait. A shielded wait that finds itself
- *     won by CANCELLED disarms, opens again and goes on.
- *   - The canceller reaches the word under the scope's lock and claims there; exit unlinks the task
- *     under the same lock. A task whose word was claimed cannot exit before the commit, so the
- *     commit may follow after unlocking: the rule of objects, applied to scopes.
- *
- * The store that opens a word may lie in its processor's store buffer for a while, invisible to
- * others, until something drains that: a lock, a claim, a fence. Where a lock is taken to publish,
- * it serves as the fence, and the task looks at its flag after it. (A look before as well, so that
- * a task that has been cancelled is not matched.)
+ * What this needs, each with a twin that breaks without it:
+ *   - The canceller sets the flag, looks whether the task obeys it, and cancels, all under the
+ *     scope's lock. The task changes what it obeys, and takes away the mark or puts it back, under
+ *     the same lock; and exit unlinks the task under it. A task whose wait is over cannot exit
+ *     before the commit, so the commit may follow after unlocking: the rule of objects, applied to
+ *     scopes.
  *
  * Abstracted: the flag is per task (a scope of one child; a tree of scopes sets many flags).
  * A critical section that touches only what its lock protects is one step.
  */
 #define TASKS 2
+#define MATCHED   1     /* values of winner[] */
+#define FIRED     2
+#define CANCELLED 3
 #include "word.pml"
 
 #define RENDEZVOUS 0
 #define NEVER      1
 #define CLEANUP    2
-#define EXIT       3
+#define AFTER      3
+#define EXIT       4
 
 #define PEER (1 - me)
 #ifndef MAX_OPENINGS
-#define MAX_OPENINGS 4
+#define MAX_OPENINGS 5
 #endif
 #ifndef CLEANER
 #define CLEANER 1
 #endif
 
-#define MATCHED   1     /* values of winner[] */
-#define FIRED     2
-#define CANCELLED 3
-
 bool cancelled[TASKS];         /* the scope's flag: set once, never cleared */
-bool buffered[TASKS];          /* the word is open, but nobody else knows yet */
+bool obeys[TASKS] = true;      /* else it is under a shield */
 bool scope_locked[TASKS];
 bool child[TASKS] = true;      /* the scope knows the task */
 bool freed[TASKS];             /* ghost: the task's memory is gone */
@@ -66,52 +65,36 @@ bool event_locked;             /* what CLEANUP waits for */
 bool event_linked;
 bool event_ready;
 
-mtype = { WAITING, WON, LOST, RETRY };
-
-inline drain(t) {
-  d_step {
-    if
-    :: buffered[t] -> buffered[t] = false; open(t)
-    :: else
-    fi
-  }
-}
-inline publish_under(l) {
-  d_step { !l -> l = true; if :: buffered[me] -> buffered[me] = false; open(me) :: else fi }
-}
+mtype = { WAITING, WON, RETRY };
 
 inline move() { d_step { assert(!moved); moved = true } }
 
+/* Before it is published, or when it can be reached by this channel only, whose lock we have, the
+ * waiter's own claim cannot fail. */
+inline claim_own() { claim(me, ok); assert(ok) }
+
 /* Claim yourself first, then the peer; a peer that is claimed already is passed over. */
 inline arm_rendezvous() {
-  publish_under(channel_locked);
+  lock(channel_locked);
   if
-  :: linked[PEER] && !(word[PEER] & CLAIMED) ->
+  :: linked[PEER] && !CLOSED_TO_CLAIMS(PEER) ->
 #ifdef BROKEN_MOVE_BEFORE_CLAIM
      move();
 #endif
-#ifdef BROKEN_NO_SELF_CLAIM
-     ok = true;
-#else
-     claim(me, ok);
-#endif
+     claim_own();
+     claim(PEER, ok);
      if
      :: ok ->
-        claim(PEER, ok);
-        if
-        :: ok ->
 #ifndef BROKEN_MOVE_BEFORE_CLAIM
-           move();
+        move();
 #endif
-           d_step {
-             linked[PEER] = false;
-             winner[PEER] = MATCHED;
-             winner[me] = MATCHED;
-             state = WON
-           }
-        :: else -> state = RETRY
-        fi
-     :: else -> state = LOST
+        d_step {
+          linked[PEER] = false;
+          winner[PEER] = MATCHED;
+          winner[me] = MATCHED;
+          state = WON
+        }
+     :: else -> state = RETRY
      fi
   :: else -> linked[me] = true
   fi;
@@ -123,14 +106,9 @@ inline arm_rendezvous() {
 }
 
 inline arm_event() {
-  publish_under(event_locked);
+  lock(event_locked);
   if
-  :: event_ready ->
-     claim(me, ok);
-     if
-     :: ok -> event_ready = false; winner[me] = FIRED; state = WON
-     :: else -> state = LOST
-     fi
+  :: event_ready -> claim_own(); event_ready = false; winner[me] = FIRED; state = WON
   :: else -> event_linked = true
   fi;
   unlock(event_locked)
@@ -140,52 +118,40 @@ inline disarm() {
   if
   :: step == RENDEZVOUS -> d_step { !channel_locked -> linked[me] = false }
   :: step == CLEANUP -> d_step { !event_locked -> event_linked = false }
-  :: step == NEVER
+  :: step == NEVER || step == AFTER
   fi
 }
 
-/* Look at the flag: the other half of "set the flag, then claim". If our own claim fails, the
- * canceller holds it and will commit: we must wait for that commit. */
 inline see_flag() {
-#ifdef BROKEN_NO_CHECK_ON_RETRY
-  look = cancelled[me] && step != CLEANUP && !again
-#else
-  look = cancelled[me] && step != CLEANUP
-#endif
-}
-inline heed_flag() {
-  if
-  :: look ->
-     drain(me);
-     claim(me, ok);
-     if
-     :: ok -> winner[me] = CANCELLED; state = WON
-     :: else -> state = LOST
-     fi
-  :: else
-  fi;
+#if defined(STALE_LOOK)
   look = false
+#elif defined(BROKEN_NO_LOOK)
+  look = false
+#else
+  look = cancelled[me] && obeys[me]
+#endif
 }
 
-/* Open, then look. Where no lock will be taken, with a fence in between. */
-inline open_or_cancel() {
-#ifdef BROKEN_CHECK_BEFORE_OPEN
-  see_flag();
+/* Into a shield and out of it. The flag is set, so the mark is there, or has still to be put. */
+inline obey(yes) {
+#ifndef BROKEN_SHIELD_WITHOUT_LOCK
+  lock(scope_locked[me]);
 #endif
-  if
-  :: open(me)
-  :: buffered[me] = true
-  fi;
-#ifndef BROKEN_NO_FENCE
-  if
-  :: step == NEVER -> drain(me)
-  :: else
-  fi;
+  d_step {
+#ifndef BROKEN_MARK_STAYS
+    word[me] = word[me] & ~MARK;
 #endif
-#ifndef BROKEN_CHECK_BEFORE_OPEN
-  see_flag();
+#ifndef BROKEN_MARK_NOT_PUT_BACK
+    if
+    :: yes && cancelled[me] -> word[me] = word[me] | MARK
+    :: else
+    fi;
 #endif
-  heed_flag()
+    obeys[me] = yes
+  };
+#ifndef BROKEN_SHIELD_WITHOUT_LOCK
+  unlock(scope_locked[me])
+#endif
 }
 
 proctype Task(byte me) {
@@ -194,9 +160,6 @@ proctype Task(byte me) {
   byte prev;
   bool ok, look, too_late;
   byte openings;
-#ifdef BROKEN_NO_CHECK_ON_RETRY
-  bool again;
-#endif
 
   do
   :: step == EXIT -> break
@@ -206,40 +169,36 @@ proctype Task(byte me) {
        assert(openings <= MAX_OPENINGS);
        state = WAITING;
        winner[me] = NOBODY;
-       too_late = cancelled[me] && step != CLEANUP  /* ghost: nothing but the cancel may win now */
+       too_late = cancelled[me] && obeys[me]  /* ghost: nothing but the cancel may win now */
      };
-     open_or_cancel();
+     open(me);
+     see_flag();
+     if
+     :: look -> claim_own(); winner[me] = CANCELLED; state = WON; look = false
+     :: else
+     fi;
      if
      :: state == WAITING && step == RENDEZVOUS -> arm_rendezvous()
      :: state == WAITING && step == CLEANUP -> arm_event()
      :: else
      fi;
-#ifndef BROKEN_NO_LOOK_AFTER_LOCK
      if
-     :: state == WAITING && step != NEVER -> see_flag(); heed_flag()
-     :: else
-     fi;
-#endif
-     if
-#ifdef BROKEN_IGNORE_LOST
-     :: state == LOST -> winner[me] = CANCELLED
-#endif
      :: state == WON || state == RETRY
-     :: else -> drain(me); suspend(me, prev)
+     :: else -> suspend(me, prev)
      fi;
-     close(me);
      disarm();
+     close(me);
      ok = false;
      assert(state == RETRY || winner[me] != NOBODY);
+     assert(winner[me] != CANCELLED || cancelled[me]);
+#ifndef STALE_LOOK
      assert(!too_late || winner[me] == CANCELLED);
+#endif
 #ifdef BROKEN_CHECK_AFTER_WIN
      if
      :: winner[me] == MATCHED && cancelled[me] -> winner[me] = CANCELLED
      :: else
      fi;
-#endif
-#ifdef BROKEN_NO_CHECK_ON_RETRY
-     again = (state == RETRY);
 #endif
      if
      :: state == RETRY
@@ -247,18 +206,11 @@ proctype Task(byte me) {
         -> assert(false)
 #endif
      :: state != RETRY && winner[me] == CANCELLED ->
+        assert(step != CLEANUP);
         if
-        :: step != CLEANUP && me == CLEANER -> step = CLEANUP
-        :: step != CLEANUP && me != CLEANER -> step = EXIT
-        :: step == CLEANUP ->
-#ifdef WITNESS_LATE_CLAIM
-           assert(false)
-#endif
-#ifdef BROKEN_SHIELD_TRUSTS_CLAIM
-           step = EXIT
-#else
-           skip                    /* shielded: open again */
-#endif
+        :: step == AFTER -> step = EXIT
+        :: step != AFTER && me == CLEANER -> obey(false); step = CLEANUP
+        :: step != AFTER && me != CLEANER -> step = EXIT
         fi
      :: state != RETRY && winner[me] == MATCHED ->
         assert(step == RENDEZVOUS);
@@ -266,10 +218,11 @@ proctype Task(byte me) {
         step = NEVER
      :: state != RETRY && winner[me] == FIRED ->
         assert(step == CLEANUP);
-        step = EXIT
+        obey(true);
+        step = AFTER
      fi
   od;
-  assert(cancelled[me] && (winner[me] == FIRED || me != CLEANER));
+  assert(cancelled[me]);
   d_step { winner[me] = NOBODY; state = 0; too_late = false; openings = 0 };
   d_step { !scope_locked[me] -> child[me] = false };
   freed[me] = true
@@ -279,17 +232,26 @@ proctype Canceller(byte t) {
   bool ok;
   byte prev;
 
-#ifndef BROKEN_FLAG_AFTER_CLAIM
-  cancelled[t] = true;
-#endif
   if
   :: d_step { !scope_locked[t] && !child[t] -> skip }
   :: d_step { !scope_locked[t] && child[t] -> scope_locked[t] = true };
+#ifndef BROKEN_FLAG_AFTER_CANCEL
+     cancelled[t] = true;
+#endif
 #ifdef BROKEN_CANCEL_WITHOUT_SCOPE_LOCK
      unlock(scope_locked[t]);
 #endif
-     assert(!freed[t]);
-     claim(t, ok);
+     if
+     :: obeys[t] -> assert(!freed[t]); cancel(t, ok)
+     :: else
+     fi;
+#ifdef BROKEN_FLAG_AFTER_CANCEL
+     if
+     :: ok -> winner[t] = CANCELLED; commit(t, prev); ok = false
+     :: else
+     fi;
+     cancelled[t] = true;
+#endif
 #ifndef BROKEN_CANCEL_WITHOUT_SCOPE_LOCK
      unlock(scope_locked[t]);
 #endif
@@ -297,10 +259,7 @@ proctype Canceller(byte t) {
      :: ok -> winner[t] = CANCELLED; assert(!freed[t]); commit(t, prev)
      :: else
      fi
-  fi;
-#ifdef BROKEN_FLAG_AFTER_CLAIM
-  cancelled[t] = true
-#endif
+  fi
 }
 
 /* Fires the event that the clean-up waits for, once, at any time. */
@@ -312,15 +271,10 @@ proctype Helper(byte t) {
   :: d_step { !event_locked && !event_linked -> event_ready = true }
   :: d_step { !event_locked && event_linked -> event_locked = true; event_linked = false };
      claim(t, ok);
-     if
-     :: ok -> winner[t] = FIRED
-     :: else -> event_ready = true
-     fi;
+     assert(ok);
+     winner[t] = FIRED;
      unlock(event_locked);
-     if
-     :: ok -> commit(t, prev)
-     :: else
-     fi
+     commit(t, prev)
   fi
 }
 

@@ -2,7 +2,7 @@
  *
  * Each task runs one select. An arm is a side of a channel: 2*c sends on channel c, 2*c+1 receives.
  * Nobody else is needed for a match, so both partners sit in selects: the hard case. One canceller
- * (CANCEL=victim) may claim a task's word once, at any time.
+ * (CANCEL=victim) may cancel a task once, at any time.
  *
  * Scenarios (-DSCENARIO=...):
  *   PAIR  2 or more tasks, 2 channels, two arms each, declared in opposite order
@@ -72,11 +72,11 @@
 #define SIDE(t, i) (i)
 #endif
 
+#define SIDES (2 * CHANNELS)
+#define CANCELLED SIDES
 #define MAY_STAY_PARKED
 #include "word.pml"
 
-#define SIDES (2 * CHANNELS)
-#define CANCELLED SIDES
 #define BIT(t) (1 << (t))
 #define SENDS(side) ((side) % 2 == 0)
 
@@ -130,7 +130,7 @@ inline dead_peer() {
 inline meet() {
   if
 #ifndef NO_PEEK
-  :: word[p] & CLAIMED -> dead_peer()     /* looked before claiming: nothing is burned */
+  :: CLOSED_TO_CLAIMS(p) -> dead_peer()   /* looked before claiming: nothing is burned */
 #endif
   :: else ->
 #if defined(BROKEN_NO_SELF_CLAIM)
@@ -287,7 +287,7 @@ proctype Canceller(byte victim) {
   bool ok;
   byte prev;
 
-  claim(victim, ok);
+  cancel(victim, ok);
   if
   :: ok -> winner[victim] = CANCELLED; commit(victim, prev)
   :: else
@@ -299,7 +299,7 @@ inline rest() {
   d_step {
     t = 0;
     do
-    :: t < TASKS -> assert((ended & BIT(t)) || word[t] == PARKED); t++
+    :: t < TASKS -> assert((ended & BIT(t)) || word[t] == (PARKED | phase[t])); t++
     :: else -> break
     od;
     t = 0;

@@ -60,6 +60,7 @@
 
 #define TASKS READERS
 #define MAY_STAY_PARKED
+#define CANCELLED 3    /* nobody is: the rival case stands for it */
 #include "word.pml"
 
 #define READABLE   1   /* the latch */
@@ -84,6 +85,7 @@ bool number_closed;
 byte latch = READABLE | WRITABLE;
 byte watcher = NOBODY;
 bool linked[READERS];
+bool rival_linked;           /* reader 0, on the rival case's object */
 byte users;                  /* calls in progress */
 bool closed;
 
@@ -320,11 +322,13 @@ proctype Reader(byte me) {
      :: else ->
         d_step { state = WAITING; winner[me] = NOBODY };
         open(me);
+        rival_linked = rival_linked || (RIVAL && me == 0);
         arm();
         if
         :: state == WON
         :: else -> suspend(me, prev)
         fi;
+        rival_linked = rival_linked && me != 0;
         if
         :: winner[me] == WOKEN -> attempt(); pass_on()
         :: else ->
@@ -434,9 +438,12 @@ proctype Rival() {
   bool ok;
   byte prev;
 
-  claim(0, ok);
+  atomic {
+    if :: rival_linked -> rival_linked = false; claim(0, ok) :: else fi;
+    winner[0] = (ok -> RIVALED : winner[0])
+  };
   if
-  :: ok -> winner[0] = RIVALED; commit(0, prev)
+  :: ok -> commit(0, prev)
   :: else
   fi
 }

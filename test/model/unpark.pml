@@ -8,9 +8,9 @@
  *   CONDITION  the task waits until count >= 1, then until count >= 2, in park_if: re-checked after
  *              every wake, so a token left over from an earlier unpark never reaches user code. Two
  *              others add one and unpark; one of them unparks twice.
- *   PERMIT     the token is all there is: park, no condition, one unpark, one cancel. Whichever of
- *              the two ends the first wait, the other must end the second (shielded if the cancel
- *              came first).
+ *   PERMIT     the token is all there is: park in a select, no condition, one unpark, one cancel,
+ *              and a rival case that is ready once. Each of the three ends one wait; those after
+ *              the cancel are shielded, and its mark is gone.
  *
  * Proven, for every interleaving:
  *   - no lost wake-up: the task always ends            (no invalid end state, no cycle)
@@ -23,6 +23,9 @@
  * keep the task's memory alive; that is the handle's business and not modelled.
  */
 #define TASKS 1
+#define UNPARKED  1     /* values of winner[] */
+#define CANCELLED 2
+#define RIVALED   4
 #include "word.pml"
 
 #define CONDITION 1
@@ -31,32 +34,49 @@
 #define SCENARIO CONDITION
 #endif
 
-#define UNPARKED  1     /* values of winner[] */
-#define CANCELLED 2
-
 bool task_locked;
 bool token;
 bool linked;
+bool rival_locked;
+bool rival_linked;
+bool rival_ready;
 bool cancelled;
+bool shielded;          /* the task obeys another scope */
 byte count;
 byte causes;            /* ghost: unparks and cancels begun */
 byte wakes;             /* ghost: waits that ended */
 
 mtype = { WAITING, WON, LOST };
 
-/* One wait: `shielded` is a variable of the caller; the outcome is winner[0]. */
+/* One wait; the outcome is winner[0]. */
 inline park() {
   d_step { state = WAITING; winner[0] = NOBODY };
   open(0);
   if
   :: cancelled && !shielded ->
      claim(0, ok);
-     if
-     :: ok -> winner[0] = CANCELLED; state = WON
-     :: else -> state = LOST
-     fi
+     assert(ok);
+     winner[0] = CANCELLED;
+     state = WON
   :: else
   fi;
+#if SCENARIO == PERMIT
+  if
+  :: state == WAITING ->
+     lock(rival_locked);
+     if
+     :: rival_ready ->
+        claim(0, ok);
+        assert(ok);
+        rival_ready = false;
+        winner[0] = RIVALED;
+        state = WON
+     :: else -> rival_linked = true
+     fi;
+     unlock(rival_locked)
+  :: else
+  fi;
+#endif
   if
   :: state == WAITING ->
 #ifdef BROKEN_TOKEN_READ_WITHOUT_LOCK
@@ -72,10 +92,17 @@ inline park() {
         token = false;
 #endif
         claim(0, ok);
+#if SCENARIO == PERMIT
         if
         :: ok -> token = false; winner[0] = UNPARKED; state = WON
         :: else -> state = LOST
         fi
+#else
+        assert(ok);
+        token = false;
+        winner[0] = UNPARKED;
+        state = WON
+#endif
      :: else -> linked = true
      fi;
      unlock(task_locked);
@@ -86,10 +113,15 @@ inline park() {
   :: state == WON
   :: else -> suspend(0, prev)
   fi;
-  close(0);
   lock(task_locked);
   linked = false;
   unlock(task_locked);
+#if SCENARIO == PERMIT
+  lock(rival_locked);
+  rival_linked = false;
+  unlock(rival_locked);
+#endif
+  close(0);
   ok = false;
   wakes++;
   assert(winner[0] != NOBODY && wakes <= causes)
@@ -130,9 +162,9 @@ inline unpark() {
 proctype Task() {
   mtype state;
   bool ok, found;
-  bool shielded = true;
   byte prev, need;
 
+  shielded = true;
   need = 1;
   do
   :: need > 2 -> break
@@ -170,20 +202,45 @@ init { atomic { run Task(); run Other(1); run Other(2) } }
 
 proctype Task() {
   mtype state;
-  bool ok, found, shielded;
-  byte prev, first;
+  bool ok, found;
+  byte prev, seen;
 
-  park();
-  first = winner[0];
-  shielded = (first == CANCELLED);
   do
-  :: park();
+  :: seen == (UNPARKED | CANCELLED | RIVALED) -> break
+  :: else ->
+     park();
+     assert(!(seen & winner[0]));
+     seen = seen | winner[0];
+     d_step {
+       if
+       :: winner[0] == CANCELLED -> shielded = true; word[0] = word[0] & ~MARK
+       :: else
+       fi
+     }
+  od
+}
+
+proctype Rival() {
+  bool ok;
+  byte prev;
+
+  causes++;
+  lock(rival_locked);
+  if
+  :: rival_linked ->
+     rival_linked = false;
+     claim(0, ok);
      if
-     :: shielded && winner[0] == CANCELLED    /* the canceller's late claim: see cancel.pml */
-     :: else -> break
+     :: ok -> winner[0] = RIVALED
+     :: else -> rival_ready = true
      fi
-  od;
-  assert(winner[0] != first)
+  :: else -> rival_ready = true
+  fi;
+  unlock(rival_locked);
+  if
+  :: ok -> commit(0, prev)
+  :: else
+  fi
 }
 
 proctype Other() {
@@ -197,14 +254,18 @@ proctype Canceller() {
   bool ok;
   byte prev;
 
-  d_step { causes = causes + 2; cancelled = true };  /* its flag and its claim may each end one */
-  claim(0, ok);
+  causes++;
+  d_step {                /* under the lock of the scope */
+    cancelled = true;
+    ok = (word[0] & (PARKED | CLAIMED)) == PARKED;
+    word[0] = (ok -> OVER(word[0]) : word[0]) | MARK
+  };
   if
   :: ok -> winner[0] = CANCELLED; commit(0, prev)
   :: else
   fi
 }
 
-init { atomic { run Task(); run Other(); run Canceller() } }
+init { atomic { run Task(); run Other(); run Canceller(); run Rival() } }
 
 #endif

@@ -1,8 +1,8 @@
 /* One waiter, two wakers, one canceller: the wait word and the life of an arm.
  *
  * The waiter suspends twice, each time on every object that still exists. Each waker fires its
- * object once: it hands the event to a published arm, or latches it. The canceller claims the word
- * once, at any time. (The sticky flag that makes cancellation certain is in cancel.pml.)
+ * object once: it hands the event to a published arm, or latches it. The canceller comes once, at
+ * any time; a waiter that has been cancelled leaves the cancelled scope, and with it the mark.
  *
  * Proven, for every interleaving:
  *   - no lost wake-up: the waiter always ends          (no invalid end state, no cycle)
@@ -15,11 +15,12 @@
  * Abstracted: a queue holds at most this waiter's arm; an object's latch is one event.
  */
 #define TASKS 1
-#include "word.pml"
-
 #define OBJECTS 2
 #define ROUNDS 2
 #define CANCELLED OBJECTS
+#define ON_MARK(t) assert(owner == NOBODY); owner = CANCELLED
+byte owner = 255;         /* ghost: who won the claim of this opening */
+#include "word.pml"
 
 bool locked[OBJECTS];
 bool linked[OBJECTS];     /* the waiter's arm is in the object's queue */
@@ -27,8 +28,8 @@ bool ready[OBJECTS];      /* the event came while nobody could take it */
 bool destroyed[OBJECTS];
 byte armed_in[OBJECTS];   /* ghost: the round the arm belongs to */
 byte round;               /* ghost: 1 and 2 */
-byte owner = NOBODY;      /* ghost: who won the claim of this opening */
 byte taken;               /* ghost: events the waiter received */
+byte cancels;             /* ghost: rounds that were cancelled */
 
 inline acquire(o) { assert(!destroyed[o]); lock(locked[o]) }
 inline release(o) { assert(!destroyed[o]); unlock(locked[o]) }
@@ -107,7 +108,7 @@ proctype Waiter() {
 #endif
      if
      :: winner[0] < OBJECTS -> d_step { taken++; destroyed[winner[0]] = true }
-     :: else
+     :: else -> cancels++; word[0] = word[0] & ~MARK
      fi
   od;
   assert(!linked[0] && !linked[1])
@@ -150,7 +151,7 @@ proctype Canceller() {
   bool ok;
   byte prev;
 
-  claim(0, ok);
+  cancel(0, ok);
   if
   :: ok -> won_by(CANCELLED); winner[0] = CANCELLED; commit(0, prev)
   :: else
@@ -160,5 +161,7 @@ proctype Canceller() {
 init {
   atomic { run Waiter(); run Waker(0); run Waker(1); run Canceller() };
   /* Everyone is done: each of the two events was received or is still latched. */
-  _nr_pr == 1 -> assert(taken + ready[0] + ready[1] == OBJECTS)
+  _nr_pr == 1 -> assert(taken + ready[0] + ready[1] == OBJECTS && taken + cancels == ROUNDS);
+  /* A cancel that ended no round is still to be found. */
+  assert(cancels + (word[0] & MARK) / MARK == 1)
 }

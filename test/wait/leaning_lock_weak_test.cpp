@@ -112,47 +112,5 @@ TEST(LeaningLockWeak, WhoIsInsideMustNotStandInTheLock) {
   EXPECT_NE(it_leans_the_other_way<Without::own_inside>()({}).violation, "");
 }
 
-/// A waiter opens its word, publishes itself under the lock, and looks whether it is cancelled;
-/// the canceller sets the flag and then claims the word. The lock is the fence between, where it is
-/// taken leaning on a processor of x86's kind; elsewhere there is one more after it.
-template <bool fence_after>
-struct Waiter {
-  Leaning<>::Seats seats;
-  LeaningLockOn<Leaning<>> lock{first};
-  Atomic<int> word{1};
-  Atomic<int> flag{0};
-  bool claimed = false;
-  bool heard = false;
-
-  void wait(bool as_fence) {
-    word.store(0, Order::release);
-    auto& hold = as_fence ? lock.take_as_fence() : lock.take();
-    lock.give_back(hold);
-    if (fence_after) fence(Order::seq_cst);
-    heard = flag.load(Order::acquire) == 1;
-  }
-  void cancel() {
-    flag.store(1);
-    claimed = word.exchange(1) == 0;
-  }
-};
-template <bool fence_after>
-Scenario it_is_cancelled(bool as_fence, bool straightened) {
-  using S = Waiter<fence_after>;
-  return [=](const Options& options) {
-    std::vector<std::function<void(S&)>> threads{[=](S& s) { s.wait(as_fence); },
-                                                 [](S& s) { s.cancel(); }};
-    if (straightened) threads.push_back([](S& s) { s.lock.give_back(s.lock.take()); });
-    return explore<S>(options, threads,
-                      [](S& s) { check(s.claimed || s.heard, "a cancellation is heard"); });
-  };
-}
-
-TEST(LeaningLockWeak, C1_IsAFenceIfItIsAskedFor) {
-  expect_proven(it_is_cancelled<false>(true, false));
-  expect_proven(it_is_cancelled<true>(true, true));
-  EXPECT_NE(it_is_cancelled<false>(false, false)({}).violation, "");
-}
-
 }  // namespace
 }  // namespace weft::test::weak

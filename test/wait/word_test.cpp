@@ -1,9 +1,11 @@
 // The Wait word by itself, without any engine: who claims, who resumes, and how often.
+#include <weft/base/spinlock.hpp>
 #include <weft/wait/wait.hpp>
 
 #include "support/everywhere.hpp"
 
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -75,18 +77,18 @@ std::uint64_t hammer_rounds() {
   return test::scaled(3'000, 30'000, 5'000'000);
 }
 
-TEST(Word, AFreshOrClosedWordRejectsClaims) {
+TEST(Word, IsOpenFromOneOpeningToTheNext) {
   TestWait wait;
-  EXPECT_FALSE(wait.claim());
-  EXPECT_TRUE(wait.claimed());
   Arm arm;
   wait.open(&arm, 1);
   EXPECT_FALSE(wait.claimed());
   EXPECT_EQ(wait.arm_count(), 1U);
+  EXPECT_TRUE(wait.claim());
+  EXPECT_TRUE(wait.claimed());
   wait.close();
   EXPECT_EQ(wait.arm_count(), 0U);
-  EXPECT_FALSE(wait.claim());
-  EXPECT_FALSE(wait.claim());
+  wait.open(&arm, 1);
+  EXPECT_FALSE(wait.claimed());
 }
 
 TEST(Word, C4_OneClaimPerOpening) {
@@ -131,8 +133,83 @@ TEST(Word, AParkedWordCanStillBeClaimedOnlyOnce) {
   EXPECT_TRUE(wait.claim());
   EXPECT_FALSE(wait.claim());
   wait.commit(0);
+  EXPECT_FALSE(wait.claim()) << "it is over, and the arms are of the suspension before";
   wait.close();
+}
+
+TEST(Word, C1_WhatIsClaimedEarlyIsResumedByTheCommitterIfItIsParkedByThen) {
+  TestWait wait;
+  wait.open(nullptr, 0);
+  ASSERT_TRUE(wait.claim());
+  EXPECT_TRUE(wait.park()) << "the result is not there yet";
   EXPECT_FALSE(wait.claim());
+  wait.commit(4);
+  EXPECT_EQ(wait.resumed, 1);
+  EXPECT_FALSE(wait.claim());
+  wait.close();
+  wait.open(nullptr, 0);
+  EXPECT_TRUE(wait.park());
+  EXPECT_TRUE(wait.claim());
+}
+
+TEST(Word, S6_ACancelEndsTheWaitOfWhoeverIsParked) {
+  TestWait wait;
+  wait.open(nullptr, 0);
+  ASSERT_TRUE(wait.park());
+  EXPECT_TRUE(wait.cancel());
+  EXPECT_FALSE(wait.claim());
+  EXPECT_FALSE(wait.cancel()) << "once is enough";
+  EXPECT_EQ(wait.resumed, 0);
+  wait.commit(Wait::by_cancel);
+  EXPECT_EQ(wait.resumed, 1);
+  EXPECT_EQ(wait.winner(), Wait::by_cancel);
+  wait.close();
+}
+
+TEST(Word, S6_ACancelIsFoundByTheNextPark) {
+  TestWait wait;
+  CancelFlag flag;
+  wait.obey(flag);
+  for (const bool open_before : {false, true}) {
+    if (open_before) wait.open(nullptr, 0);
+    flag.set(CancelReason::killed);
+    EXPECT_FALSE(wait.cancel());
+    if (!open_before) wait.open(nullptr, 0);
+    EXPECT_FALSE(wait.park());
+    EXPECT_EQ(wait.winner(), Wait::by_cancel);
+    EXPECT_FALSE(wait.claim());
+    wait.close();
+  }
+  // Sticky, until it obeys another scope.
+  wait.open(nullptr, 0);
+  EXPECT_FALSE(wait.park());
+  wait.close();
+  CancelFlag other;
+  wait.obey(other);
+  wait.open(nullptr, 0);
+  EXPECT_TRUE(wait.park());
+  EXPECT_TRUE(wait.claim());
+  wait.commit(1);
+  wait.close();
+  wait.obey(flag);
+  wait.open(nullptr, 0);
+  EXPECT_FALSE(wait.park());
+}
+
+TEST(Word, S6_WhatHasBeenClaimedIsNotCancelledAnyMore) {
+  TestWait wait;
+  wait.open(nullptr, 0);
+  ASSERT_TRUE(wait.claim());
+  EXPECT_FALSE(wait.cancel());
+  EXPECT_TRUE(wait.park()) << "a commit is on its way";
+  EXPECT_FALSE(wait.cancel());
+  wait.commit(7);
+  EXPECT_EQ(wait.resumed, 1);
+  EXPECT_EQ(wait.winner(), 7);
+  wait.close();
+  wait.open(nullptr, 0);
+  EXPECT_FALSE(wait.park()) << "but the next one is";
+  EXPECT_EQ(wait.winner(), Wait::by_cancel);
 }
 
 TEST(Word, ArmsSpeakForTheirWait) {
@@ -157,7 +234,6 @@ TEST(Word, ObeysTheFlagItWasGiven) {
   wait.throw_if_cancelled();
   flag.set(CancelReason::shutdown);
   EXPECT_EQ(wait.cancel_reason(), CancelReason::shutdown);
-  EXPECT_EQ(wait.cancel_reason_after_open(), CancelReason::shutdown);
   EXPECT_THROW(wait.throw_if_cancelled(), Cancelled);
 }
 
@@ -258,7 +334,6 @@ TEST(Word, C4_HammerExactlyOneClaimWins) {
       if (won[0] == won[1]) ++bad;
       ++wins[won[0] ? 0 : 1];
       wait.close();
-      if (wait.claim()) ++bad;
     }
   };
   Pair::run(hammer_rounds(), Mine{wait, bad, wins, won},
@@ -267,64 +342,79 @@ TEST(Word, C4_HammerExactlyOneClaimWins) {
   EXPECT_EQ(wins[0] + wins[1], hammer_rounds());
 }
 
-// The handshake of cancellation: the waiter opens, then looks at the flag; the canceller sets the
-// flag, then claims. At least one sees the other, and at most one acts.
-template <class Look>
-void hammer_cancels(Look look) {
+// A canceller at any time, and a claimant of the object, or none: each round ends, once, and a
+// cancel that does not end it ends the next.
+void hammer_cancels(bool with_claimant) {
   alignas(64) TestWait wait;
   alignas(64) CancelFlag flag;
-  wait.obey(flag);
-  std::uint64_t missed = 0;
-  std::uint64_t twice = 0;
-  bool mine_won = false;
-  bool theirs_won = false;
+  const CancelFlag calm;
+  Spinlock object;
+  bool linked = false;
+  std::uint64_t bad = 0;
+  std::uint64_t cancelled = 0;
   struct Mine {
     TestWait& wait;
     CancelFlag& flag;
-    std::uint64_t& missed;
-    std::uint64_t& twice;
-    bool& mine;
-    bool& theirs;
-    Look look;
-    void before(std::uint64_t) { flag.set(CancelReason::none); }
+    const CancelFlag& calm;
+    Spinlock& object;
+    bool& linked;
+    bool with_claimant;
+    std::uint64_t& bad;
+    std::uint64_t& cancelled;
+    void before(std::uint64_t) {
+      flag.set(CancelReason::none);
+      wait.obey(flag);
+      linked = false;
+    }
     void during(std::uint64_t r) {
       for (std::uint64_t k = r / 32 % 32; k > 0; --k) static_cast<void>(flag.reason());
-      wait.open(nullptr, 0);
-      mine = look(wait) != CancelReason::none && wait.claim();
+      bool cancel_won = false;
+      for (int round = 0; !cancel_won; ++round) {
+        if (round > 1) ++bad;
+        wait.resumed = 0;
+        wait.open(nullptr, 0);
+        if (with_claimant && round == 0) {
+          const std::lock_guard guard(object);
+          linked = true;
+        }
+        if (!wait.park()) wait.resume();
+        Pair::spin([&] { return wait.resumed.load() != 0; });
+        if (wait.resumed != 1) ++bad;
+        cancel_won = wait.winner() == Wait::by_cancel;
+        if (!cancel_won && wait.winner() != 1) ++bad;
+        if (cancel_won && flag.reason() == CancelReason::none) ++bad;
+        {
+          const std::lock_guard guard(object);
+          linked = false;
+        }
+        wait.close();
+      }
+      ++cancelled;
     }
-    void after(std::uint64_t) {
-      if (!mine && !theirs) ++missed;
-      if (mine && theirs) ++twice;
-      wait.close();
-    }
+    void after(std::uint64_t) { wait.obey(calm); }
   };
-  Pair::run(3 * hammer_rounds(), Mine{wait, flag, missed, twice, mine_won, theirs_won, look},
+  Pair::run(hammer_rounds(), Mine{wait, flag, calm, object, linked, with_claimant, bad, cancelled},
             [&](std::uint64_t r) {
-              // Different times, and the word in this thread's cache: then the other one's store is
-              // slow, and a look that overtakes it would be seen.
               for (std::uint64_t k = 1 + r % 32; k > 0; --k) static_cast<void>(wait.claimed());
+              if (with_claimant) {
+                bool won = false;
+                {
+                  const std::lock_guard guard(object);
+                  won = linked && wait.claim();
+                }
+                if (won) wait.commit(1);
+              }
               flag.set(CancelReason::killed);
-              theirs_won = wait.claim();
+              if (wait.cancel()) wait.commit(Wait::by_cancel);
             });
-  EXPECT_EQ(missed, 0U);
-  EXPECT_EQ(twice, 0U);
+  EXPECT_EQ(bad, 0U);
+  EXPECT_EQ(cancelled, hammer_rounds());
 }
 TEST(Word, S6_HammerACancelIsNeverMissed) {
-  hammer_cancels([](const TestWait& wait) { return wait.cancel_reason_after_open(); });
+  hammer_cancels(false);
 }
-// Publishing under a lock is as good as a fence.
-TEST(Word, S6_HammerNorIsItIfALockWasTaken) {
-  alignas(64) Spinlock lock;
-  hammer_cancels([&](const TestWait& wait) {
-    lock.lock();
-    lock.unlock();
-    return wait.cancel_reason_after_lock();
-  });
-  alignas(64) BitLock bits;
-  hammer_cancels([&](const TestWait& wait) {
-    bits.unlock(bits.lock());
-    return wait.cancel_reason_after_lock();
-  });
+TEST(Word, S6_HammerACancelAgainstAClaimIsNeverMissed) {
+  hammer_cancels(true);
 }
 
 // A select's own claim (it found a case ready while publishing) against a claimant on another

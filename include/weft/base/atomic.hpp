@@ -85,6 +85,15 @@ class Atomic {
     return only_thread() ? replace_alone(expected, value)
                          : word_.compare_exchange_strong(expected, value, orders...);
   }
+  /// The same, for whoever has just loaded what is expected: alone, nothing can have changed it.
+  [[gnu::always_inline]] bool replace(T& loaded, T value, Order order) noexcept {
+    stall();
+    if (!only_thread()) {
+      return word_.compare_exchange_strong(loaded, value, order, std::memory_order_relaxed);
+    }
+    word_.store(value, std::memory_order_relaxed);  // relaxed: there is nobody else
+    return true;
+  }
   [[gnu::always_inline]] T fetch_add(T value, Order order = strongest) noexcept {
     stall();
     if (!only_thread()) return word_.fetch_add(value, order);

@@ -145,7 +145,6 @@ class Channel {
    public:
     using Result = std::optional<T>;  // empty: closed and drained
     static constexpr Reason reason{"channel recv"};
-    static constexpr bool locks = true;
 
     explicit RecvOp(Channel& channel) noexcept : channel_(channel) {}
     ObjectId object() const noexcept { return channel_.id_; }
@@ -161,7 +160,7 @@ class Channel {
     [[gnu::always_inline]] Armed arm(Arm& arm) {
       Channel& channel = channel_;
       WakeList wakes;
-      const LeaningGuard guard(channel.lock_, with_fence);
+      const LeaningGuard guard(channel.lock_);
       if (channel.could_recv(arm.wait)) [[unlikely]] {
         // Ourselves first, then the peer: a sender in a select of its own may be gone in the
         // meantime.
@@ -189,7 +188,6 @@ class Channel {
    public:
     using Result = Sent<T>;
     static constexpr Reason reason{"channel send"};
-    static constexpr bool locks = true;
 
     SendOp(Channel& channel, T value) : channel_(channel), offer_{std::move(value), true} {}
     ObjectId object() const noexcept { return channel_.id_; }
@@ -207,7 +205,7 @@ class Channel {
     [[gnu::always_inline]] Armed arm(Arm& arm) {
       Channel& channel = channel_;
       WakeList wakes;
-      const LeaningGuard guard(channel.lock_, with_fence);
+      const LeaningGuard guard(channel.lock_);
       if (channel.could_send(arm.wait)) [[unlikely]] {
         channel.make_room();  // may throw, so before the claim
         if (!arm.claim()) return Armed::lost;

@@ -122,7 +122,6 @@ class Condition {
    public:
     using Result = void;
     static constexpr Reason reason{"condition"};
-    static constexpr bool locks = true;
 
     WaitOp(Condition& condition, Mutex::Guard& guard) noexcept
         : condition_(&condition), guard_(&guard) {}

@@ -342,7 +342,6 @@ class PassOp {
  public:
   using Result = typename How::Result;
   static constexpr Reason reason = How::reason;
-  static constexpr bool locks = true;
 
   PassOp(Self& self, typename Self::Request request) noexcept
       : self_(&self), request_(std::move(request)) {}

@@ -99,7 +99,6 @@ class EndOp {
  public:
   using Result = void;
   static constexpr Reason reason{"join"};
-  static constexpr bool locks = true;
 
   explicit EndOp(Task* task) noexcept : task_(task) {}
   ObjectId object() const noexcept { return task_->id(); }

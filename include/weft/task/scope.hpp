@@ -91,7 +91,6 @@ class Scope : public CancelNode {
    public:
     using Result = void;
     static constexpr Reason reason{"scope"};
-    static constexpr bool locks = true;
     explicit EmptyOp(Scope& scope) noexcept : scope_(scope) {}
     ObjectId object() const noexcept { return scope_.id(); }
     bool try_now() const noexcept { return scope_.children() == 0; }

@@ -45,7 +45,6 @@ class RaceOp {
   static constexpr std::size_t branches = (branch::count<Ops> + ...);
   static constexpr bool hints = (branch::hints<Ops> || ...);
   static constexpr bool outside = (branch::outside<Ops> || ...);
-  static constexpr bool locks = (branch::locks<Ops> || ...);
 
   explicit RaceOp(Ops... ops) : ops_(std::move(ops)...) {}
 
@@ -130,7 +129,6 @@ class MapOp {
   static constexpr std::size_t branches = branch::count<Inner>;
   static constexpr bool hints = branch::hints<Inner>;
   static constexpr bool outside = branch::outside<Inner>;
-  static constexpr bool locks = branch::locks<Inner>;
 
   MapOp(Inner op, F f) : op_(std::move(op)), f_(std::move(f)) {}
 
@@ -164,7 +162,6 @@ class GuardOp {
   static constexpr std::size_t branches = branch::count<Inner>;
   static constexpr bool hints = branch::hints<Inner>;
   static constexpr bool outside = branch::outside<Inner>;
-  static constexpr bool locks = branch::locks<Inner>;
 
   explicit GuardOp(F f) : f_(std::move(f)) {}
 

@@ -48,7 +48,6 @@
 #pragma once
 
 #include <weft/base/check.hpp>
-#include <weft/base/fence.hpp>
 #include <weft/base/spinlock.hpp>
 #include <weft/wait/wait.hpp>
 
@@ -114,7 +113,6 @@ struct Leaning {
   [[gnu::always_inline]] static void light_fence() noexcept {
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
-  [[gnu::always_inline]] static void full_fence() noexcept { weft::full_fence(); }
   static void heavy_fence() noexcept;
   /// Not while there are many heavy fences: all processes share what they cost.
   static bool begin_to_lean() noexcept;
@@ -157,12 +155,32 @@ class LeaningLockOn {
   using Hold = Atomic<bool>&;
 
   [[nodiscard, gnu::always_inline]] Hold take() noexcept {
-    return take_after([] { Policy::light_fence(); });
-  }
-  /// The same, and as good as a full fence between what comes before and what comes after; see
-  /// fence_after_lock().
-  [[nodiscard, gnu::always_inline]] Hold take_as_fence() noexcept {
-    return take_after([] { Policy::full_fence(); });
+    if (Policy::alone()) {
+      // relaxed, both: there is nobody else. (If it is held, then by a thread that is no more.)
+      if (held_.load(std::memory_order_relaxed)) [[unlikely]]
+        wait_for_holder();
+      held_.store(true, std::memory_order_relaxed);
+      return held_;
+    }
+    const Seat me = Policy::seat();
+    Policy::will_write(this);
+    // relaxed, most: the fence orders them; what the lock protects was left by ourselves.
+    if (leans_to_.load(std::memory_order_relaxed) == me) [[likely]] {
+      auto& inside = Policy::inside(me);
+      if (!inside.any.load(std::memory_order_relaxed)) [[likely]] {
+        // release: who sees that we are inside another one by now must see what we did in this one;
+        // partner is straighten().
+        inside.lock.store(this, std::memory_order_release);
+        inside.any.store(true, std::memory_order_relaxed);
+        Policy::light_fence();
+        if (leans_to_.load(std::memory_order_relaxed) == me) [[likely]]
+          return inside.any;
+        // release: we did nothing, but before it we may have; partner is straighten().
+        inside.any.store(false, std::memory_order_release);
+      }
+    }
+    take_upright(me);
+    return held_;
   }
   [[gnu::always_inline]] static void give_back(Hold hold) noexcept {
     hold.store(false, std::memory_order_release);  // release: partners are in straighten() and
@@ -184,36 +202,6 @@ class LeaningLockOn {
   static constexpr Seat nobody = 0;
 
  private:
-  template <class Fence>
-  [[nodiscard, gnu::always_inline]] Hold take_after(Fence fence) noexcept {
-    if (Policy::alone()) {
-      // relaxed, both: there is nobody else. (If it is held, then by a thread that is no more.)
-      if (held_.load(std::memory_order_relaxed)) [[unlikely]]
-        wait_for_holder();
-      held_.store(true, std::memory_order_relaxed);
-      return held_;
-    }
-    const Seat me = Policy::seat();
-    Policy::will_write(this);
-    // relaxed, most: the fence orders them; what the lock protects was left by ourselves.
-    if (leans_to_.load(std::memory_order_relaxed) == me) [[likely]] {
-      auto& inside = Policy::inside(me);
-      if (!inside.any.load(std::memory_order_relaxed)) [[likely]] {
-        // release: who sees that we are inside another one by now must see what we did in this one;
-        // partner is straighten().
-        inside.lock.store(this, std::memory_order_release);
-        inside.any.store(true, std::memory_order_relaxed);
-        fence();
-        if (leans_to_.load(std::memory_order_relaxed) == me) [[likely]]
-          return inside.any;
-        // release: we did nothing, but before it we may have; partner is straighten().
-        inside.any.store(false, std::memory_order_release);
-      }
-    }
-    take_upright(me);
-    return held_;
-  }
-
   [[gnu::noinline]] void take_upright(Seat me) noexcept {
     // acquire: partner is the release store in give_back().
     if (held_.exchange(true, std::memory_order_acquire)) [[unlikely]]
@@ -283,18 +271,11 @@ class LeaningLockOn {
 using LeaningLock = LeaningLockOn<detail::Leaning>;
 using LeaningTreeLock = LeaningLockOn<detail::LeaningInTree>;
 
-struct WithFence {};
-inline constexpr WithFence with_fence;
-
 class [[nodiscard]] LeaningGuard {
  public:
   template <class Policy>
   [[gnu::always_inline]] explicit LeaningGuard(LeaningLockOn<Policy>& lock) noexcept
       : hold_(lock.take()) {}
-  /// For Op::locks: the look for a cancellation that comes after it needs no other fence.
-  template <class Policy>
-  [[gnu::always_inline]] LeaningGuard(LeaningLockOn<Policy>& lock, WithFence) noexcept
-      : hold_(lock.take_as_fence()) {}
   LeaningGuard(const LeaningGuard&) = delete;
   LeaningGuard& operator=(const LeaningGuard&) = delete;
   [[gnu::always_inline]] ~LeaningGuard() { LeaningLock::give_back(hold_); }

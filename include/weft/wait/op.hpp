@@ -20,8 +20,6 @@
 ///     take()      once, after winning: the result
 ///     outside     optional, static constexpr bool: it is about the outside world. An op around
 ///                 others that has confirm() passes it on
-///     locks       optional, static constexpr bool: arm() takes a Spinlock or BitLock whenever it
-///                 says `waiting`. Then no fence is needed beside it
 ///     confirm()   optional, noexcept; for objects whose wakers can only hint ("readable now").
 ///                 Called in the waiter once it has won: does the thing itself. False: a false
 ///                 alarm, or not all done yet; nothing is lost, and all is published again.
@@ -207,18 +205,6 @@ consteval bool outside_of() {
 }
 template <class O>
 inline constexpr bool outside = outside_of<O>();
-
-template <class O>
-consteval bool locks_of() {
-  if constexpr (requires { O::locks; }) {
-    return O::locks;
-  } else {
-    return false;
-  }
-}
-/// Has a lock been taken when all its branches are published?
-template <class O>
-inline constexpr bool locks = locks_of<O>();
 
 /// Before it is polled: the task is about to do this. What several things are waited for by is not
 /// known before, and could be any.

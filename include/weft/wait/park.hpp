@@ -24,7 +24,6 @@ class Parker {
    public:
     using Result = bool;
     static constexpr Reason reason{"parked"};
-    static constexpr bool locks = true;
 
     ParkOp(Parker& parker, Pred should_park) : parker_(parker), should_park_(should_park) {}
     ObjectId object() const noexcept { return parker_.id_; }
@@ -34,7 +33,7 @@ class Parker {
       return parker_.consume_token() || !should_park_();
     }
     Armed arm(Arm& arm) {
-      const LeaningGuard guard(parker_.lock_, with_fence);
+      const LeaningGuard guard(parker_.lock_);
       const detail::NoPoints here;
       if (parker_.token_ || !should_park_()) {
         if (!arm.claim()) return Armed::lost;

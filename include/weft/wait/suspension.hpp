@@ -2,8 +2,8 @@
 ///
 ///     poll all → open → publish all, in object order → park → disarm the losers → take the winner
 ///
-/// Between open and park it looks whether it has been cancelled. That needs a fence after open, or
-/// the lock of an object on which it is published; the look comes as late as that, then.
+/// Before it publishes anything it looks whether it has been cancelled. A cancellation that comes
+/// later than that is found by park (wait.hpp).
 ///
 /// If the winner was woken by a mere hint (Op::confirm) that proves false, it starts over at open.
 ///
@@ -46,17 +46,11 @@ class Suspension {
     }
     for (;;) {
       wait.open(arms_.data(), count);
-      const CancelReason already =
-          branch::locks<O> ? wait.cancel_reason() : wait.cancel_reason_after_open();
-      if (already != CancelReason::none && claim_for_cancel(wait)) [[unlikely]]
+      if (wait.cancel_reason() != CancelReason::none && claim_for_cancel(wait)) [[unlikely]]
         return false;
       switch (publish_all(wait, op)) {
         case Armed::waiting:
-          if (branch::locks<O> && wait.cancel_reason_after_lock() != CancelReason::none &&
-              claim_for_cancel(wait)) [[unlikely]]
-            return false;
-          return true;
-        case Armed::lost:  // claimed by another case or by cancel: its commit is on the way
+        case Armed::lost:  // claimed by another case: its commit is on the way
           return true;
         case Armed::won:
           return false;

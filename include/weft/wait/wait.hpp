@@ -1,30 +1,31 @@
 /// The waist: one suspension of one waiter.
 ///
 /// A `Wait` is the single place where a waiter (fiber, coroutine or plain thread) and everything
-/// that could end its suspension meet: wakers, timers, cancellation. It is one atomic word:
+/// that could end its suspension meet: wakers, timers, cancellation. It is one atomic word
+/// (word.hpp):
 ///
-///              claim()            commit(i)
-///       open ─────────▶ claimed ───────────▶ done(i)      independently:  running ──park()──▶
-///       parked
+///               claim()           commit()
+///      open ─────────────▶ claimed ───────▶ done ─────┐
+///        │ park()             │ park()                │ park(): the waiter goes on by itself
+///        ▼       claim()      ▼           commit()    ▼
+///      parked ─────────────▶ over ◀──────────────── (the next suspension is open)
 ///
-///   1. claim() succeeds at most once per opening; the claimant alone writes the result, then
+///   1. claim() succeeds at most once per suspension; the claimant alone writes the result, then
 ///   commits.
 ///   2. commit() and park() are read-modify-writes on the same word: whichever comes second resumes
-///   the waiter. (A commit that sees it parked is second, and need not change the word.)
-///      So no wake-up is lost, and there is no second variable to fence against.
+///   the waiter. So no wake-up is lost, and there is no second variable to fence against.
 ///   3. Claim under the object's lock, write, unlock, *then* commit (WakeList does this). No lock
-///   is held while
-///      waking or switching; a woken waiter may destroy the object.
+///   is held while waking or switching; a woken waiter may destroy the object.
 ///   4. park() only once the waiter's context is saved, off its stack; or while nobody but the very
 ///   thread that parks could go on with it (a loop's), which will have saved it by then.
 ///   5. A value or a lock moves only to a wait that has been claimed: nothing is received and then
 ///   dropped.
 ///
-/// Each waiter owns one Wait and reuses it for one suspension after another; between suspensions
-/// the word is closed, so that claims fail. This is what lets cancellation reach a waiter through
-/// the waiter itself: cancelling is setting a sticky flag, then claiming the word. The waiter opens
-/// the word, then looks at the flag. One of the two always sees the other: on both sides there is a
-/// fence in between.
+/// Each waiter owns one Wait and uses it for one suspension after another. This is what lets
+/// cancellation reach a waiter through the waiter itself: cancelling is setting a sticky flag, then
+/// cancel(), which ends the wait of a waiter that is parked and leaves any other a mark for its
+/// next park(). (A waiter looks at the flag before it publishes itself, and spares itself the way.)
+/// The mark stays as long as the waiter obeys a scope that is cancelled.
 ///
 /// Rejected: a Wait on the waiter's stack with a pointer to it in the task. The pointer then needs
 /// a lock of its own against the waiter returning while the canceller looks (two more
@@ -33,9 +34,9 @@
 #pragma once
 
 #include <weft/base/atomic.hpp>
-#include <weft/base/fence.hpp>
 #include <weft/base/list.hpp>
 #include <weft/base/outcome.hpp>
+#include <weft/wait/word.hpp>
 
 #include <atomic>
 #include <coroutine>
@@ -68,8 +69,9 @@ class CancelFlag {
     // the flag.
     return reason_.load(std::memory_order_acquire);
   }
-  // seq_cst: the canceller's claim comes after it, see Wait::cancel_reason_after_open().
-  void set(CancelReason reason) noexcept { reason_.store(reason); }
+  void set(CancelReason reason) noexcept {
+    reason_.store(reason, std::memory_order_release);  // release: partner is reason()
+  }
 
  private:
   Atomic<CancelReason> reason_{CancelReason::none};
@@ -112,32 +114,18 @@ class Wait {
   void open(const Arm* arms, std::size_t count) noexcept {
     arms_ = arms;
     arm_count_ = static_cast<std::uint8_t>(count < 255 ? count : 255);
-    // release: partner is claim(). Of the suspension before we need nothing any more.
-    word_.store(0, std::memory_order_release);
-    // A lock that is taken next may be the fence; compilers could move the store behind it.
-    std::atomic_signal_fence(std::memory_order_seq_cst);
+    phase_ = word_.open();
   }
-  /// Ends it: from here on claims fail again.
+  /// Ends it, when all arms have been withdrawn.
   void close() noexcept {
     arm_count_ = 0;
-    // relaxed: only this waiter opens again, and claims on a closed word fail whatever they see.
-    word_.store(claimed_bit | done_bit, std::memory_order_relaxed);
+    word_.close();
   }
   /// Who won; valid when the suspension is over.
   [[nodiscard]] std::uint16_t winner() const noexcept { return winner_; }
   void set_winner(std::uint16_t index) noexcept { winner_ = index; }
 
   [[nodiscard]] CancelReason cancel_reason() const noexcept { return obeyed()->reason(); }
-  /// The waiter's half of the handshake: either it sees the flag now, or the canceller's claim
-  /// finds the word open. The second, if a lock has been taken since it was opened.
-  [[nodiscard]] CancelReason cancel_reason_after_open() const noexcept {
-    full_fence();
-    return cancel_reason();
-  }
-  [[nodiscard]] CancelReason cancel_reason_after_lock() const noexcept {
-    fence_after_lock();
-    return cancel_reason();
-  }
   [[gnu::always_inline]] void throw_if_cancelled() const {
     if (cancel_reason() != CancelReason::none) [[unlikely]]
       throw_cancelled();
@@ -157,36 +145,31 @@ class Wait {
 
   // Called by whoever ends the wait
 
-  /// True for exactly one caller per opening.
-  [[nodiscard, gnu::always_inline]] bool claim() noexcept {
-    // seq_cst: a canceller's claim comes after its store to the cancel flag; partner is the fence
-    // in cancel_reason_after_open().
-    return !word_.test_and_set(claimed_bit);
-  }
-
-  [[nodiscard]] bool claimed() const noexcept {
-    return (word_.load(std::memory_order_relaxed) & claimed_bit) != 0;  // relaxed: a hint
-  }
+  /// By one of its arms, under the lock of the object; or by the waiter itself, until it parks.
+  /// True for exactly one caller per suspension.
+  [[nodiscard, gnu::always_inline]] bool claim() noexcept { return word_.claim(phase_); }
+  /// A hint, for those who may claim.
+  [[nodiscard]] bool claimed() const noexcept { return word_.claimed(phase_); }
 
   /// The claimant's last word: the waiter may be gone afterwards.
-  void commit(std::uint16_t index) noexcept {
+  [[gnu::always_inline]] void commit(std::uint16_t index) noexcept {
     winner_ = index;
-    // If it is parked already, nobody else changes the word any more, and resume() hands over the
-    // result. acquire: the saved context, from park().
-    // Otherwise acq_rel: release the result to the waiter's park(), or acquire the context from it.
-    // Added, which is one instruction: there is one commit and one park per opening.
-    if ((word_.load(std::memory_order_acquire) & parked_bit) != 0 ||
-        (word_.fetch_add(done_bit, std::memory_order_acq_rel) & parked_bit) != 0) {
-      resume();
-    }
+    if (word_.commit()) resume();
   }
+
+  /// For whoever holds the lock of the scope that the waiter obeys, and has marked that. True: the
+  /// caller commits `by_cancel`. Else the waiter will find out when it next parks.
+  [[nodiscard]] bool cancel() noexcept { return word_.cancel(); }
 
   // Called by the engine, as rule 4 says
 
-  /// True: parked, the committer will resume. False: already done, the caller must resume it.
-  [[nodiscard]] bool park() noexcept {
-    // acq_rel: release the saved context to commit(); acquire the result from it.
-    return (word_.fetch_add(parked_bit, std::memory_order_acq_rel) & done_bit) == 0;
+  /// True: parked, the committer will resume. False: over already, the caller must resume it.
+  [[nodiscard, gnu::always_inline]] bool park() noexcept {
+    const Word::Parked how = word_.park();
+    if (how == Word::Parked::parked) [[likely]]
+      return true;  // and may be gone
+    if (how == Word::Parked::cancelled) winner_ = by_cancel;
+    return false;
   }
 
   /// Makes the waiter runnable again. Called once per suspension, by whoever came second.
@@ -203,10 +186,11 @@ class Wait {
 
   /// The cancel flag this waiter obeys now: that of its innermost scope. Only the waiter changes
   /// it, and only under the lock of the scope it leaves or returns to, so that a canceller that
-  /// holds the lock of a scope knows exactly whether the waiter obeys that scope.
+  /// holds the lock of a scope knows exactly whether the waiter obeys that scope. The mark follows.
   void obey(const CancelFlag& flag) noexcept {
-    // relaxed: ordered by that lock where it matters.
-    cancel_.store(&flag, std::memory_order_relaxed);
+    if ((flag.reason() != CancelReason::none) != word_.marked()) [[unlikely]]
+      word_.turn_mark();
+    cancel_.store(&flag, std::memory_order_relaxed);  // relaxed: ordered by that lock
   }
   [[nodiscard]] const CancelFlag* obeyed() const noexcept {
     return cancel_.load(std::memory_order_relaxed);  // relaxed: see obey()
@@ -217,12 +201,11 @@ class Wait {
 
  private:
   friend class WakeList;
-  static constexpr std::uint32_t claimed_bit = 1;
-  static constexpr std::uint32_t done_bit = 2;
-  static constexpr std::uint32_t parked_bit = 4;
+  using Word = WaitWord<>;
   static const CancelFlag never_cancelled;
 
-  Atomic<std::uint32_t> word_{claimed_bit | done_bit};
+  Word word_;
+  Word::Phase phase_{};       // the waiter's; whoever has an arm reads it under that object's lock
   std::uint16_t winner_ = 0;  // written by the claimant before commit
   const Flow flow_;
   std::uint8_t arm_count_ = 0;  // waiter only, like arms_; for dumps, which stop at 255

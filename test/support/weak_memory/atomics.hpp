@@ -196,6 +196,9 @@ class Atomic {
                              Where where = Where::current()) {
     return compare_exchange_strong(expected, desired, order, where);
   }
+  bool replace(V& loaded, V desired, Order order, Where where = Where::current()) {
+    return compare_exchange_strong(loaded, desired, order, Order::relaxed, where);
+  }
 
  private:
   static std::uint64_t word(V from) {

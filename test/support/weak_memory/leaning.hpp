@@ -44,7 +44,6 @@ struct Leaning {
   static void light_fence() {
     if (without != Without::light_fence) weak::light_fence();
   }
-  static void full_fence() { weak::fence(Order::seq_cst); }
   static void heavy_fence() {
     if (without != Without::heavy_fence) weak::heavy_fence();
   }
