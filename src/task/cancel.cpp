@@ -8,7 +8,15 @@ void CancelNode::link_locked(CancelNode& child, CancelNode& parent) noexcept {
   child.parent_ = &parent;
   parent.children_.push_back(child);
   const CancelReason reason = parent.flag_.reason();
-  if (reason != CancelReason::none && child.kind_ != Kind::shield) child.flag_.set(reason);
+  if (reason == CancelReason::none || child.kind_ == Kind::shield) return;
+  child.flag_.set(reason);
+  child.mark_owner();  // of a task that has not begun
+}
+
+// The owner changes what it obeys only under the lock that is held, so the answer cannot become
+// stale meanwhile. True: its wait is over, and has to be committed.
+bool CancelNode::mark_owner() noexcept {
+  return owner_ != nullptr && owner_->obeyed() == &flag_ && owner_->cancel();
 }
 
 void CancelNode::enter_tree(CancelNode& parent) noexcept {
@@ -28,7 +36,7 @@ void CancelNode::enter_tree_and_obey(CancelNode& parent) noexcept {
 }
 
 // Under both locks: a canceller that holds either must not see a wait of the owner that obeys this
-// node, and then claim a later one that no longer does.
+// node, and then cancel a later one that no longer does.
 void CancelNode::leave_tree_and_obey_parent() noexcept {
   const LeaningGuard guard(parent_->lock_);
   const LeaningGuard own(lock_);
@@ -44,11 +52,7 @@ bool CancelNode::mark_and_hold(CancelReason reason, WakeList& wakes) noexcept {
     return false;
   }
   flag_.set(reason);
-  // The owner changes what it obeys only under this lock, so the answer cannot become stale
-  // meanwhile.
-  if (owner_ != nullptr && owner_->obeyed() == &flag_ && owner_->cancel()) {
-    wakes.add(*owner_, Wait::by_cancel);
-  }
+  if (mark_owner()) wakes.add(*owner_, Wait::by_cancel);
   return true;
 }
 

@@ -168,14 +168,15 @@ void Task::suspend() {
   }
 }
 
-void Task::suspend_coroutine(std::coroutine_handle<> handle, Recheck* recheck) noexcept {
+std::coroutine_handle<> Task::suspend_coroutine(std::coroutine_handle<> handle,
+                                                Recheck* recheck) noexcept {
   recheck_ = recheck;
-  this_worker()->leave_coroutine(*this, handle, true);
+  return this_worker()->park_coroutine(*this, handle);
 }
 
 void Task::requeue_coroutine(std::coroutine_handle<> handle, Recheck* recheck) noexcept {
   recheck_ = recheck;
-  this_worker()->leave_coroutine(*this, handle, false);
+  this_worker()->leave_coroutine(*this, handle);
 }
 
 void Task::give_way() {

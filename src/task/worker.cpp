@@ -18,12 +18,6 @@ void Worker::end(Task& task) noexcept {
   if (!was_running) wait = running;
 }
 
-inline void Worker::settle_parked(Task& task) noexcept {
-  task.to_state(TaskState::blocked);
-  if (!task.park()) [[unlikely]]
-    task.resume();
-}
-
 // What the task that left could not do for itself, because it was still on its stack.
 void Worker::settle() {
   const After after = std::exchange(after_, After::nothing);
@@ -126,15 +120,19 @@ void Worker::give_fiber(Fiber* fiber, bool reusable) noexcept {
   }
 }
 
+// False: what woke it was a false alarm, and it is to be parked again.
+bool Worker::recheck(Task& task) noexcept {
+  if (!task.recheck_->really(*task.recheck_)) {
+    this_worker()->after_ = After::park;
+    return false;
+  }
+  task.recheck_ = nullptr;
+  return true;
+}
+
 // The task has a stack lent to it; maybe it comes back on another worker.
 void Worker::run_coroutine_task(Task& task) {
-  if (Recheck* recheck = task.recheck_; recheck != nullptr) {
-    if (!recheck->really(*recheck)) {
-      this_worker()->after_ = After::park;
-      return;
-    }
-    task.recheck_ = nullptr;
-  }
+  if (task.recheck_ != nullptr && !recheck(task)) return;
   std::coroutine_handle<> handle = std::exchange(task.resume_point_, {});
   if (!handle) handle = task.root();
   if (!handle) {  // cancelled before it began
@@ -411,46 +409,6 @@ void Worker::park_fiber(Task& task) {
   }
 }
 
-void Worker::leave_coroutine(Task& task, std::coroutine_handle<> handle, bool park) noexcept {
-  task.publish_forks();
-  task.resume_point_ = handle;
-  if (park) {
-    after_ = After::park;
-  } else if (after_ != After::next) {  // see give_turn_to()
-    after_ = After::requeue;
-  }
-}
-
-// If the next in turn is a coroutine too, and one that has only to go on, it goes on right here.
-// (In a simulation the one that yields is among those who may be next.)
-std::coroutine_handle<> Worker::yield_coroutine(Task& task,
-                                                std::coroutine_handle<> handle) noexcept {
-  if (budget_ > 0 && !detail::simulated()) {
-    task.publish_forks();
-    stack::reset_float_control(thread_);
-    if (fetches_) fetch(task.priority());
-    Task* const next = ready_.front();
-    if (next == nullptr) {
-      --budget_;
-      count_turn();
-      return detail::transfer_to(handle);
-    }
-    if (next->flow() == Wait::Flow::coroutine && next->resume_point_ && next->fiber_ == nullptr &&
-        next->recheck_ == nullptr) {
-      next->fiber_ = std::exchange(task.fiber_, nullptr);
-      task.resume_point_ = handle;
-      --budget_;
-      ready_.pop();
-      wait = nullptr;  // for signal handlers
-      requeue(task);   // from here on it may go on elsewhere, and end
-      begin(*next);
-      return detail::transfer_to(std::exchange(next->resume_point_, {}));
-    }
-  }
-  leave_coroutine(task, handle, false);
-  return std::noop_coroutine();
-}
-
 void yield_elsewhere() {
   const Task* task = this_task();
   if (task == nullptr) return;
@@ -465,15 +423,6 @@ bool detail::yield_to_simulation(const Task& task) noexcept {
 
 void detail::yield_of_driver() {
   yield();
-}
-
-std::coroutine_handle<> detail::yield_coroutine(std::coroutine_handle<> handle) noexcept {
-  Worker* const worker = this_worker();
-  return worker->yield_coroutine(*worker->task(), handle);
-}
-
-void detail::root_coroutine_done() noexcept {
-  this_worker()->coroutine_done();
 }
 
 }  // namespace weft

@@ -19,7 +19,9 @@ class TestWait final : public Wait {
   TestWait() noexcept : Wait(Flow::thread) {}
 
   void suspend() override {}
-  void suspend_coroutine(std::coroutine_handle<>, Recheck*) noexcept override {}
+  std::coroutine_handle<> suspend_coroutine(std::coroutine_handle<>, Recheck*) noexcept override {
+    return std::noop_coroutine();
+  }
   void give_way() override {}
   void requeue_coroutine(std::coroutine_handle<>, Recheck*) noexcept override {}
   void resume() noexcept override {
@@ -233,6 +235,8 @@ TEST(Word, ObeysTheFlagItWasGiven) {
   EXPECT_EQ(wait.obeyed(), &flag);
   wait.throw_if_cancelled();
   flag.set(CancelReason::shutdown);
+  EXPECT_FALSE(wait.cancel());
+  EXPECT_TRUE(wait.cancelled());
   EXPECT_EQ(wait.cancel_reason(), CancelReason::shutdown);
   EXPECT_THROW(wait.throw_if_cancelled(), Cancelled);
 }

@@ -109,12 +109,6 @@ class Atomic {
     if (!only_thread()) return word_.fetch_or(value, order);
     return change_alone([&](T before) { return static_cast<T>(before | value); });
   }
-  /// Sets these bits; were they set already? One instruction, where fetch_or() takes a loop.
-  [[gnu::always_inline]] bool test_and_set(T bits, Order order = strongest) noexcept {
-    stall();
-    if (!only_thread()) return (word_.fetch_or(bits, order) & bits) != 0;
-    return (change_alone([&](T before) { return static_cast<T>(before | bits); }) & bits) != 0;
-  }
   [[gnu::always_inline]] T fetch_and(T value, Order order = strongest) noexcept {
     stall();
     if (!only_thread()) return word_.fetch_and(value, order);

@@ -23,6 +23,7 @@
 #include <weft/base/atomic.hpp>
 #include <weft/base/rng.hpp>
 #include <weft/base/slots.hpp>
+#include <weft/sync/line.hpp>
 #include <weft/wait/leaning_lock.hpp>
 #include <weft/wait/perform.hpp>
 
@@ -72,48 +73,6 @@ class Sent {
   std::optional<T> back_;
 };
 
-namespace detail {
-
-/// Those who wait at one end of a channel. Whether there are any can be glimpsed without the lock.
-class Line {
- public:
-  [[nodiscard]] bool anybody() const noexcept { return anybody_; }
-  void push_back(Arm& arm) noexcept {
-    arms_.push_back(arm);
-    anybody_ = true;
-  }
-  void remove(Arm& arm) noexcept {
-    arm.unlink();
-    anybody_ = !arms_.empty();
-  }
-  /// The first arm that may still be claimed and is not of `self`: a select may offer and ask on
-  /// one channel, but not to itself. Passing over claimed peers before we burn our own claim is
-  /// what keeps three selects on the two ends of one channel from retrying for ever.
-  [[nodiscard]] Arm* first_other(const Wait* self) const noexcept {
-    Arm* arm = arms_.front();
-    while (arm != nullptr && (arm->wait == self || arm->claimed())) arm = arms_.next(*arm);
-    return arm;
-  }
-  /// Claims the first that can still be claimed; those that cannot have lost interest.
-  [[nodiscard, gnu::always_inline]] Arm* claim_other(const Wait* self) noexcept {
-    for (Arm* arm = arms_.front(); arm != nullptr;) {
-      Arm* const next = arms_.next(*arm);
-      if (arm->wait != self) {
-        remove(*arm);
-        if (arm->claim()) return arm;
-      }
-      arm = next;
-    }
-    return nullptr;
-  }
-
- private:
-  List<Arm> arms_;
-  Relaxed<bool> anybody_ = false;
-};
-
-}  // namespace detail
-
 template <class T>
 class Channel {
   static_assert(std::is_nothrow_move_constructible_v<T>,
@@ -127,7 +86,8 @@ class Channel {
   explicit Channel(ChannelOptions options)
       : capacity_(options.capacity),
         overflow_(options.overflow),
-        slots_(capacity_ == unbounded ? 0 : capacity_) {
+        room_(capacity_ == unbounded ? 0 : capacity_),
+        slots_(room_) {
     WEFT_CHECK(overflow_ == Overflow::block || capacity_ > 0,
                "a Channel that drops values must have room for one");
   }
@@ -151,6 +111,7 @@ class Channel {
     [[gnu::always_inline]] bool looks_ready() const noexcept {
       return channel_.count_ > 0 || channel_.senders_.anybody() || channel_.closed_;
     }
+    [[gnu::always_inline]] bool quick() noexcept { return channel_.take_quickly(value_); }
     [[gnu::always_inline]] bool try_now() {
       Channel& channel = channel_;
       WakeList wakes;
@@ -195,6 +156,7 @@ class Channel {
       return channel_.count_ < channel_.capacity_ || channel_.receivers_.anybody() ||
              channel_.closed_ || channel_.overflow_ != Overflow::block;
     }
+    [[gnu::always_inline]] bool quick() noexcept { return channel_.give_quickly(offer_.value); }
     [[gnu::always_inline]] bool try_now() {
       Channel& channel = channel_;
       WakeList wakes;
@@ -333,6 +295,34 @@ class Channel {
            receivers_.first_other(self) != nullptr;
   }
 
+  // Where there is room, and a value, and nobody waits for either.
+  [[gnu::always_inline]] bool take_quickly(std::optional<T>& into) noexcept {
+    if (count_ == 0) return false;
+    auto* const hold = lock_.take_quickly();
+    if (hold == nullptr) return false;
+    const std::size_t count = count_;
+    const bool may = count > 0 && !senders_.anybody();
+    if (may) [[likely]] {
+      into.emplace(std::move(slots_[0]));
+      drop_first(count);
+    }
+    lock_.give_back(*hold);
+    return may;
+  }
+  [[gnu::always_inline]] bool give_quickly(T& value) noexcept {
+    if (count_ >= room_ || receivers_.anybody()) return false;
+    auto* const hold = lock_.take_quickly();
+    if (hold == nullptr) return false;
+    const std::size_t count = count_;
+    const bool may = count < room_ && !receivers_.anybody() && !closed_;
+    if (may) [[likely]] {
+      push(std::move(value), count);
+      ++sent_;
+    }
+    lock_.give_back(*hold);
+    return may;
+  }
+
   // Whoever did not find anything when it tried, and does so when it is about to wait: rarely.
   [[gnu::noinline]] bool take_after_all(std::optional<T>& into, const Wait& self, WakeList& wakes) {
     return take_locked(into, &self, wakes);
@@ -390,6 +380,10 @@ class Channel {
   /// Into a full channel, in exchange for another value or for nothing.
   [[gnu::noinline]] void squeeze_in(T& value) noexcept {
     ++dropped_;
+    if (const std::uint64_t gone = sent_ - dropped_; gone != gone_when_over_) {
+      over_ = 0;  // somebody has taken one since
+      gone_when_over_ = gone;
+    }
     ++over_;
     if (overflow_ == Overflow::drop_old) {
       T oldest = std::move(slots_[0]);
@@ -425,13 +419,13 @@ class Channel {
       slots_.drop_first();
     }
     slots_ = std::move(larger);
+    room_ = slots_.size();
   }
   void push(T&& value, std::size_t count) noexcept {
     slots_.push(std::move(value), count);
     count_ = count + 1;
   }
   void drop_first(std::size_t count) noexcept {
-    if (overflow_ == Overflow::sample) over_ = 0;
     slots_.drop_first();
     count_ = count - 1;
   }
@@ -455,11 +449,14 @@ class Channel {
   mutable LeaningLock lock_;      // here, so that what each use needs is 64 bytes in a row
   Relaxed<std::size_t> count_ = 0;
   std::uint64_t sent_ = 0;
+  Relaxed<std::size_t> room_;  // for so many values; of an unbounded one it grows
   Slots<T> slots_;
   detail::Line receivers_;
   detail::Line senders_;
   std::uint64_t dropped_ = 0;
-  std::uint64_t over_ = 0;  // sends since it was last full and somebody took one
+  // Sends since it was full and somebody took one; how many had left it by then.
+  std::uint64_t over_ = 0;
+  std::uint64_t gone_when_over_ = 0;
   std::exception_ptr error_;
   const ObjectId id_ = new_object_id();
 };

@@ -176,7 +176,9 @@ class Scope::Joined {
    public:
     explicit Awaiter(Scope& scope) noexcept : scope_(scope) {}
     bool await_ready();
-    void await_suspend(std::coroutine_handle<> handle) noexcept { empty_->await_suspend(handle); }
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<> handle) noexcept {
+      return empty_->await_suspend(handle);
+    }
     void await_resume();
 
    private:

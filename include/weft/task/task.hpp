@@ -144,7 +144,8 @@ class Task : public Wait, public CancelNode {
   void let_wait_on_stack(bool may) noexcept { may_wait_on_stack_ = may; }
   void suspend() final;
   void give_way() final;
-  void suspend_coroutine(std::coroutine_handle<> handle, Recheck* recheck) noexcept final;
+  std::coroutine_handle<> suspend_coroutine(std::coroutine_handle<> handle,
+                                            Recheck* recheck) noexcept final;
   void requeue_coroutine(std::coroutine_handle<> handle, Recheck* recheck) noexcept final;
   void resume() noexcept final;
 

@@ -130,9 +130,11 @@ class Worker : public Current {
   }
 
   // From a running coroutine, before it returns to the worker.
-  void leave_coroutine(Task& task, std::coroutine_handle<> handle, bool park) noexcept;
+  void leave_coroutine(Task& task, std::coroutine_handle<> handle) noexcept;
   void coroutine_done() noexcept { after_ = After::finish; }
-  /// The same for its turn only; gives what to go on with.
+  // The same, to wait or to give its turn; they give what to go on with.
+  [[nodiscard]] std::coroutine_handle<> park_coroutine(Task& task,
+                                                       std::coroutine_handle<> handle) noexcept;
   [[nodiscard]] std::coroutine_handle<> yield_coroutine(Task& task,
                                                         std::coroutine_handle<> handle) noexcept;
 
@@ -182,6 +184,10 @@ class Worker : public Current {
   [[nodiscard]] bool on_hand(const Task& task) const noexcept;
   [[nodiscard]] stack::Strand& strand_of(Task& task) noexcept;
   [[nodiscard]] Task* next_for_runner() noexcept;
+  [[nodiscard]] static bool recheck(Task& task) noexcept;
+  [[nodiscard]] bool may_go_straight_on(Task& task) noexcept;
+  [[nodiscard]] static bool has_only_to_go_on(const Task& task) noexcept;
+  [[nodiscard]] std::coroutine_handle<> go_straight_on(Task& next) noexcept;
   void coroutine_left(Task& task) noexcept;
   void leave_fiber(Task& task, After after, Task* to = nullptr);
   [[nodiscard]] Task* next_to_hop_to() noexcept;
@@ -259,6 +265,12 @@ inline void Worker::requeue(Task& task) noexcept {
   } else {
     ready_.push(task);
   }
+}
+
+inline void Worker::settle_parked(Task& task) noexcept {
+  task.to_state(TaskState::blocked);
+  if (!task.park()) [[unlikely]]
+    task.resume();
 }
 
 // In line down to the switch: a call around it would end in returns that the processor has no way

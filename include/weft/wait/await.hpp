@@ -28,7 +28,7 @@ class OpAwaiter {
 
   [[gnu::always_inline]] bool await_ready() {
     if (branch::at_once(op_)) {
-      polled_ = 0;
+      how_ = 0;
       return true;
     }
     Wait& wait = *current()->wait;
@@ -41,27 +41,30 @@ class OpAwaiter {
         wait.give_way();
       }
     }
-    return begin(wait);
+    how_ = begin(wait);
+    return how_ != must_suspend;
   }
-  void await_suspend(std::coroutine_handle<> handle) noexcept {
+  [[nodiscard]] std::coroutine_handle<> await_suspend(std::coroutine_handle<> handle) noexcept {
     Wait& wait = *current()->wait;
     if constexpr (may_give_way) {
       if (waiting_->gives_way) {
         wait.requeue_coroutine(handle, &*waiting_);
-      } else {
-        wait.suspend_coroutine(handle, &*waiting_);
+        return std::noop_coroutine();
       }
+      return wait.suspend_coroutine(handle, &*waiting_);
     } else {
-      wait.suspend_coroutine(handle, nullptr);
+      return wait.suspend_coroutine(handle, nullptr);
     }
   }
   [[gnu::always_inline]] ResultOf<O> await_resume() {
-    const std::size_t k = polled_ != not_polled ? polled_ : finish();
+    const std::size_t k = how_ < waited ? how_ : finish();
     return branch::take(op_, k);
   }
 
  private:
-  static constexpr std::uint16_t not_polled = 0xffff;
+  // What begin() and look() say: the branch that can be taken; or one of these.
+  static constexpr std::uint16_t waited = 0xfffe;  // on a stack, or it is about to be seen how
+  static constexpr std::uint16_t must_suspend = 0xffff;  // published, to be parked; or it gives way
   static constexpr bool may_give_way = branch::hints<O> || branch::gives_turn<O>;
 
   /// Once it has to wait. Plain: all that happens while it waits is what it waits for.
@@ -82,35 +85,38 @@ class OpAwaiter {
   };
   using Waiting = std::conditional_t<may_give_way, Asked, Plain>;
 
-  /// False: published, and the coroutine is to be parked; or it gives way first.
-  [[gnu::noinline]] bool begin(Wait& wait) {
+  /// What most take. It calls nothing but at its end, and so has nothing to save.
+  [[gnu::noinline]] std::uint16_t begin(Wait& wait) {
+    if (branch::helps<O> || detail::simulated() || wait.cancelled()) return begin_with_care(wait);
+    return branch::quick(op_) ? 0 : look(wait);
+  }
+  [[gnu::noinline]] std::uint16_t begin_with_care(Wait& wait) {
     branch::point(op_);
     wait.throw_if_cancelled();
     if constexpr (branch::helps<O>) {
       if (branch::help(op_)) {
         waiting_.emplace(*this).gives_way = true;
-        return false;
+        return must_suspend;
       }
       wait.throw_if_cancelled();
     }
     return look(wait);
   }
-  [[gnu::always_inline]] bool look(Wait& wait) {
+  [[gnu::noinline]] std::uint16_t look(Wait& wait) {
     if (std::size_t k; branch::looks_ready(op_) && branch::ready(op_, k)) {
-      polled_ = static_cast<std::uint16_t>(k);
-      return true;
+      return static_cast<std::uint16_t>(k);
     }
     return start_waiting(wait);
   }
-  [[gnu::noinline]] bool start_waiting(Wait& wait) {
+  [[gnu::noinline]] std::uint16_t start_waiting(Wait& wait) {
     if (!waiting_) waiting_.emplace(*this);
     do {
       if (waiting_->suspension.publish(wait, op_)) {
-        if (wait.flow() == Wait::Flow::coroutine) return false;
+        if (wait.flow() == Wait::Flow::coroutine) return must_suspend;
         wait.suspend();
       }
     } while (!waiting_->suspension.settled(wait, op_));
-    return true;
+    return waited;
   }
 
   [[gnu::noinline]] std::size_t finish() {
@@ -124,9 +130,13 @@ class OpAwaiter {
     Wait& wait = *current()->wait;
     try {
       if (std::exchange(waiting_->gives_way, false)) {
-        if constexpr (!branch::gives_turn<O>) return begin(wait);
-        wait.throw_if_cancelled();
-        return look(wait);
+        if constexpr (branch::gives_turn<O>) {
+          wait.throw_if_cancelled();
+          how_ = look(wait);
+        } else {
+          how_ = begin(wait);
+        }
+        return how_ != must_suspend;
       }
       while (!waiting_->suspension.settled(wait, op_)) {
         if (waiting_->suspension.publish(wait, op_)) return false;
@@ -138,7 +148,7 @@ class OpAwaiter {
   }
 
   Kept op_;
-  std::uint16_t polled_ = not_polled;
+  std::uint16_t how_ = waited;
   std::optional<Waiting> waiting_;
 };
 

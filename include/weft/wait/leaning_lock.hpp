@@ -164,23 +164,25 @@ class LeaningLockOn {
     }
     const Seat me = Policy::seat();
     Policy::will_write(this);
-    // relaxed, most: the fence orders them; what the lock protects was left by ourselves.
-    if (leans_to_.load(std::memory_order_relaxed) == me) [[likely]] {
-      auto& inside = Policy::inside(me);
-      if (!inside.any.load(std::memory_order_relaxed)) [[likely]] {
-        // release: who sees that we are inside another one by now must see what we did in this one;
-        // partner is straighten().
-        inside.lock.store(this, std::memory_order_release);
-        inside.any.store(true, std::memory_order_relaxed);
-        Policy::light_fence();
-        if (leans_to_.load(std::memory_order_relaxed) == me) [[likely]]
-          return inside.any;
-        // release: we did nothing, but before it we may have; partner is straighten().
-        inside.any.store(false, std::memory_order_release);
-      }
-    }
+    if (auto* const hold = enter(me)) [[likely]]
+      return *hold;
     take_upright(me);
     return held_;
+  }
+  /// Null, and not taken, if that took more than a few lines. Else to be given back.
+  [[nodiscard, gnu::always_inline]] Atomic<bool>* take_quickly() noexcept {
+    if (Policy::alone()) {
+      // relaxed, both: as in take().
+      if (held_.load(std::memory_order_relaxed)) [[unlikely]]
+        return nullptr;
+      held_.store(true, std::memory_order_relaxed);
+      return &held_;
+    }
+    const Seat me = Policy::seat();
+    Policy::will_write(this);
+    if (auto* const hold = enter(me)) [[likely]]
+      return hold;
+    return take_upright_quickly(me) ? &held_ : nullptr;
   }
   [[gnu::always_inline]] static void give_back(Hold hold) noexcept {
     hold.store(false, std::memory_order_release);  // release: partners are in straighten() and
@@ -202,6 +204,42 @@ class LeaningLockOn {
   static constexpr Seat nobody = 0;
 
  private:
+  /// Null: it does not lean towards us, or we are inside another one.
+  [[nodiscard, gnu::always_inline]] Atomic<bool>* enter(Seat me) noexcept {
+    // relaxed, most: the fence orders them; what the lock protects was left by ourselves.
+    if (leans_to_.load(std::memory_order_relaxed) == me) [[likely]] {
+      auto& inside = Policy::inside(me);
+      if (!inside.any.load(std::memory_order_relaxed)) [[likely]] {
+        // release: who sees that we are inside another one by now must see what we did in this one;
+        // partner is straighten().
+        inside.lock.store(this, std::memory_order_release);
+        inside.any.store(true, std::memory_order_relaxed);
+        Policy::light_fence();
+        if (leans_to_.load(std::memory_order_relaxed) == me) [[likely]]
+          return &inside.any;
+        // release: we did nothing, but before it we may have; partner is straighten().
+        inside.any.store(false, std::memory_order_release);
+      }
+    }
+    return nullptr;
+  }
+
+  /// Only if it is free, and we were the last, and it is not time for it to lean.
+  [[nodiscard, gnu::always_inline]] bool take_upright_quickly(Seat me) noexcept {
+    // relaxed: a hint; and then as in take_upright(). acquire: partner is give_back().
+    if (leans_to_.load(std::memory_order_relaxed) != nobody ||
+        held_.exchange(true, std::memory_order_acquire)) {
+      return false;
+    }
+    if (leans_to_.load(std::memory_order_relaxed) == nobody && last_ == me &&
+        (uses_ + 1U) % Policy::first_patience != 0) [[likely]] {
+      ++uses_;
+      return true;
+    }
+    give_back(held_);
+    return false;
+  }
+
   [[gnu::noinline]] void take_upright(Seat me) noexcept {
     // acquire: partner is the release store in give_back().
     if (held_.exchange(true, std::memory_order_acquire)) [[unlikely]]
@@ -237,7 +275,7 @@ class LeaningLockOn {
     leans_to_.store(nobody, std::memory_order_relaxed);
     Policy::heavy_fence();
     auto& inside = Policy::inside(from);
-    // acquire, both: partners are give_back() and take_after().
+    // acquire, both: partners are give_back() and enter().
     for (int look = 0; inside.any.load(std::memory_order_acquire) &&
                        inside.lock.load(std::memory_order_acquire) == this;
          ++look) {

@@ -27,6 +27,9 @@
 ///                 only what looks ready is polled
 ///     at_once()   optional, noexcept, in line: does it, if that is one step which nobody else need
 ///                 know of. Tried before all else, where nobody watches; if true, take() follows
+///     quick()     optional, noexcept: does it, if that concerns nobody else and takes a few lines
+///     that
+///                 call nothing. Tried before try_now(), where nobody watches
 ///     help()      optional: called before it is polled, if the waiter waits for nothing else.
 ///                 Others may run meanwhile, and bring about what is waited for. If it says true
 ///                 (it may be void), they will when the waiter, a coroutine, has given way
@@ -124,7 +127,17 @@ template <Op O>
     static_assert(noexcept(op.at_once()));
     const Current* const here = current();
     return here != nullptr && here->wait != nullptr && !detail::simulated() &&
-           here->wait->cancel_reason() == CancelReason::none && op.at_once();
+           !here->wait->cancelled() && op.at_once();
+  } else {
+    return false;
+  }
+}
+/// The same, where it is known already that nobody watches and nothing is cancelled.
+template <Op O>
+[[nodiscard, gnu::always_inline]] inline bool quick(O& op) noexcept {
+  if constexpr (requires { op.quick(); }) {
+    static_assert(noexcept(op.quick()));
+    return op.quick();
   } else {
     return false;
   }

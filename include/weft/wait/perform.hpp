@@ -113,22 +113,35 @@ template <class F>
 
 /// Which of its branches can be taken now; if none, start_waiting().
 template <Op O>
-[[gnu::noinline]] std::size_t begin(O& op, Room<O>& room) {
-  Current* const here = current();
-  if (here != nullptr && here->wait != nullptr) [[likely]] {
-    Wait& wait = *here->wait;
-    branch::point(op);
-    if constexpr (branch::takes_turns<O>) {
-      if (here->turn_is_over()) wait.give_way();
-    }
-    wait.throw_if_cancelled();
-    if constexpr (branch::helps<O>) {
-      static_cast<void>(branch::help(op));  // a stack has given way already
-      wait.throw_if_cancelled();
-    }
-  }
+[[gnu::noinline]] std::size_t look(O& op, Room<O>& room) {
   if (std::size_t k; branch::looks_ready(op) && branch::ready(op, k)) return k;
   return start_waiting(op, room);
+}
+/// The same for somebody who is watched, has been cancelled, or has to give way or help.
+template <Op O>
+[[gnu::noinline]] std::size_t begin_with_care(O& op, Room<O>& room) {
+  Current* const here = current();
+  Wait& wait = *here->wait;
+  branch::point(op);
+  if constexpr (branch::takes_turns<O>) {
+    if (here->turn_is_over()) wait.give_way();
+  }
+  wait.throw_if_cancelled();
+  if constexpr (branch::helps<O>) {
+    static_cast<void>(branch::help(op));  // a stack has given way already
+    wait.throw_if_cancelled();
+  }
+  return look(op, room);
+}
+/// What most take. It calls nothing but at its end, and so has nothing to save.
+template <Op O>
+[[gnu::noinline]] std::size_t begin(O& op, Room<O>& room) {
+  if (Current* const here = current(); here != nullptr && here->wait != nullptr) [[likely]] {
+    if (branch::takes_turns<O> || branch::helps<O> || simulated() || here->wait->cancelled())
+      return begin_with_care(op, room);
+    if (branch::quick(op)) return 0;
+  }
+  return look(op, room);
 }
 
 }  // namespace detail

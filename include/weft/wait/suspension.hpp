@@ -46,7 +46,7 @@ class Suspension {
     }
     for (;;) {
       wait.open(arms_.data(), count);
-      if (wait.cancel_reason() != CancelReason::none && claim_for_cancel(wait)) [[unlikely]]
+      if (wait.cancelled() && claim_for_cancel(wait)) [[unlikely]]
         return false;
       switch (publish_all(wait, op)) {
         case Armed::waiting:
@@ -88,7 +88,11 @@ class Suspension {
   Armed publish_all(Wait& wait, O& op) {
     for (const std::size_t k : order()) {
       const Armed armed = arm(wait, op, k);
-      if (armed == Armed::won) wait.set_winner(static_cast<std::uint16_t>(k));
+      if (armed == Armed::won) {
+        WEFT_CHECK(wait.claimed(), "an operation (", arms_[k].reason.name,
+                   ") says that it has won, and has not claimed its arm");
+        wait.set_winner(static_cast<std::uint16_t>(k));
+      }
       if (armed != Armed::waiting) return armed;
       arms_[k].published = true;
     }

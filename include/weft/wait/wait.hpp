@@ -24,8 +24,8 @@
 /// Each waiter owns one Wait and uses it for one suspension after another. This is what lets
 /// cancellation reach a waiter through the waiter itself: cancelling is setting a sticky flag, then
 /// cancel(), which ends the wait of a waiter that is parked and leaves any other a mark for its
-/// next park(). (A waiter looks at the flag before it publishes itself, and spares itself the way.)
-/// The mark stays as long as the waiter obeys a scope that is cancelled.
+/// next park(). (It looks for it before it publishes itself, too.) The mark is there as long as the
+/// waiter obeys a scope that is cancelled.
 ///
 /// Rejected: a Wait on the waiter's stack with a pointer to it in the task. The pointer then needs
 /// a lock of its own against the waiter returning while the canceller looks (two more
@@ -125,9 +125,10 @@ class Wait {
   [[nodiscard]] std::uint16_t winner() const noexcept { return winner_; }
   void set_winner(std::uint16_t index) noexcept { winner_ = index; }
 
+  [[nodiscard]] bool cancelled() const noexcept { return word_.marked(); }
   [[nodiscard]] CancelReason cancel_reason() const noexcept { return obeyed()->reason(); }
   [[gnu::always_inline]] void throw_if_cancelled() const {
-    if (cancel_reason() != CancelReason::none) [[unlikely]]
+    if (cancelled()) [[unlikely]]
       throw_cancelled();
   }
   [[noreturn]] void throw_cancelled() const;
@@ -137,9 +138,10 @@ class Wait {
   virtual void suspend() = 0;
   /// Lets everybody else who is ready run first. Only for flows that own a stack.
   virtual void give_way() = 0;
-  /// For coroutines: the engine parks this wait once the coroutine has returned to it, and later
-  /// resumes `handle`, if `recheck` (may be null) agrees.
-  virtual void suspend_coroutine(std::coroutine_handle<> handle, Recheck* recheck) noexcept = 0;
+  /// For coroutines: the engine parks this wait, and later resumes `handle`, if `recheck` (may be
+  /// null) agrees. Gives what to go on with; the coroutine may be gone by then.
+  [[nodiscard]] virtual std::coroutine_handle<> suspend_coroutine(std::coroutine_handle<> handle,
+                                                                  Recheck* recheck) noexcept = 0;
   /// The same without a wait: it is resumed when everybody else who is ready has run.
   virtual void requeue_coroutine(std::coroutine_handle<> handle, Recheck* recheck) noexcept = 0;
 

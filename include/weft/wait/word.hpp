@@ -12,10 +12,11 @@
 /// One word serves one suspension after another. They are told apart by the *phase*, which is
 /// flipped when one is over; usually by the claim itself, if it finds the waiter parked. Whoever
 /// comes later, by another arm of the same suspension, finds another phase than the one it was
-/// opened in, and fails. One bit is enough: between two suspensions nobody has an arm.
+/// opened in, and fails. One bit is enough, and it need not stand in each arm, because between two
+/// suspensions nobody has an arm: one that was forgotten somewhere would end a later suspension.
 ///
-/// A canceller has no arm. cancel() ends the suspension of a waiter that is parked; any other it
-/// leaves a mark, which the next park() finds. The mark is the waiter's to take away (turn_mark()).
+/// A canceller has no arm. cancel() leaves a mark, and ends the suspension if the waiter is parked;
+/// else the next park() finds the mark. It is the waiter's to take away (turn_mark()).
 ///
 /// Rejected: a word that is closed by a store between suspensions, and opened by another one. The
 /// waiter must then look whether it has been cancelled after opening it, with a fence in between,
@@ -56,7 +57,9 @@ class WaitWord {
     }
     return park_late();
   }
-  [[nodiscard]] bool marked() const noexcept { return (glimpse() & cancelled_bit) != 0; }
+  [[nodiscard]] bool marked() const noexcept {
+    return (word_.load(std::memory_order_acquire) & cancelled_bit) != 0;  // acquire: as in park()
+  }
   /// While no canceller can come.
   void turn_mark() noexcept {
     change([](Bits word) { return static_cast<Bits>(word ^ cancelled_bit); });
