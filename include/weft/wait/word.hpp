@@ -26,6 +26,7 @@
 #pragma once
 
 #include <weft/base/atomic.hpp>
+#include <weft/base/sanitized.hpp>
 
 #include <cstdint>
 
@@ -43,6 +44,11 @@ class WaitWord {
   /// Of the suspension that begins.
   [[nodiscard]] Phase open() noexcept {
     end_own_claim();
+#if defined(WEFT_TSAN)
+    // A simulation parks a task on another strand than its own, and to ThreadSanitizer that orders
+    // nothing (stack/sanitizer.hpp). Whoever cancels it relies on what it has done before.
+    change([](Bits word) { return word; });
+#endif
     return static_cast<Phase>(glimpse() & phase_bit);  // nobody else changes it now
   }
   /// It is over, and nobody has an arm any more.
