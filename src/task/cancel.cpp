@@ -8,15 +8,7 @@ void CancelNode::link_locked(CancelNode& child, CancelNode& parent) noexcept {
   child.parent_ = &parent;
   parent.children_.push_back(child);
   const CancelReason reason = parent.flag_.reason();
-  if (reason == CancelReason::none || child.kind_ == Kind::shield) return;
-  child.flag_.set(reason);
-  child.mark_owner();  // of a task that has not begun
-}
-
-// The owner changes what it obeys only under the lock that is held, so the answer cannot become
-// stale meanwhile. True: its wait is over, and has to be committed.
-bool CancelNode::mark_owner() noexcept {
-  return owner_ != nullptr && owner_->obeyed() == &flag_ && owner_->cancel();
+  if (reason != CancelReason::none && child.kind_ != Kind::shield) child.flag_.set(reason);
 }
 
 void CancelNode::enter_tree(CancelNode& parent) noexcept {
@@ -52,7 +44,11 @@ bool CancelNode::mark_and_hold(CancelReason reason, WakeList& wakes) noexcept {
     return false;
   }
   flag_.set(reason);
-  if (mark_owner()) wakes.add(*owner_, Wait::by_cancel);
+  // The owner changes what it obeys only under this lock, so the answer cannot become stale
+  // meanwhile.
+  if (owner_ != nullptr && owner_->obeyed() == &flag_ && owner_->cancel()) {
+    wakes.add(*owner_, Wait::by_cancel);
+  }
   return true;
 }
 

@@ -67,7 +67,6 @@ class CancelNode : public ListNode<CancelNode> {
 
  private:
   [[nodiscard]] bool mark_and_hold(CancelReason reason, WakeList& wakes) noexcept;
-  bool mark_owner() noexcept;
 
   CancelNode* parent_ = nullptr;           // fixed while linked
   List<CancelNode, CancelNode> children_;  // under lock_

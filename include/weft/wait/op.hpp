@@ -27,9 +27,8 @@
 ///                 only what looks ready is polled
 ///     at_once()   optional, noexcept, in line: does it, if that is one step which nobody else need
 ///                 know of. Tried before all else, where nobody watches; if true, take() follows
-///     quick()     optional, noexcept: does it, if that concerns nobody else and takes a few lines
-///     that
-///                 call nothing. Tried before try_now(), where nobody watches
+///     quick()     optional, noexcept: does it, if it concerns nobody else and takes a few lines
+///                 that call nothing. Tried before try_now(), where nobody watches
 ///     help()      optional: called before it is polled, if the waiter waits for nothing else.
 ///                 Others may run meanwhile, and bring about what is waited for. If it says true
 ///                 (it may be void), they will when the waiter, a coroutine, has given way

@@ -24,8 +24,8 @@
 /// Each waiter owns one Wait and uses it for one suspension after another. This is what lets
 /// cancellation reach a waiter through the waiter itself: cancelling is setting a sticky flag, then
 /// cancel(), which ends the wait of a waiter that is parked and leaves any other a mark for its
-/// next park(). (It looks for it before it publishes itself, too.) The mark is there as long as the
-/// waiter obeys a scope that is cancelled.
+/// next park(). (It looks at the flag before it publishes itself, and so spares itself the way.)
+/// The mark is taken away when the waiter no longer obeys a scope that is cancelled.
 ///
 /// Rejected: a Wait on the waiter's stack with a pointer to it in the task. The pointer then needs
 /// a lock of its own against the waiter returning while the canceller looks (two more
@@ -125,7 +125,8 @@ class Wait {
   [[nodiscard]] std::uint16_t winner() const noexcept { return winner_; }
   void set_winner(std::uint16_t index) noexcept { winner_ = index; }
 
-  [[nodiscard]] bool cancelled() const noexcept { return word_.marked(); }
+  /// The flag decides: the mark follows it, and who sees one must see the other.
+  [[nodiscard]] bool cancelled() const noexcept { return cancel_reason() != CancelReason::none; }
   [[nodiscard]] CancelReason cancel_reason() const noexcept { return obeyed()->reason(); }
   [[gnu::always_inline]] void throw_if_cancelled() const {
     if (cancelled()) [[unlikely]]

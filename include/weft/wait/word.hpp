@@ -63,9 +63,7 @@ class WaitWord {
     }
     return park_late();
   }
-  [[nodiscard]] bool marked() const noexcept {
-    return (word_.load(std::memory_order_acquire) & cancelled_bit) != 0;  // acquire: as in park()
-  }
+  [[nodiscard]] bool marked() const noexcept { return (glimpse() & cancelled_bit) != 0; }
   /// While no canceller can come.
   void turn_mark() noexcept {
     change([](Bits word) { return static_cast<Bits>(word ^ cancelled_bit); });
