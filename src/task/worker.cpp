@@ -158,7 +158,7 @@ __attribute__((no_sanitize("thread"))) void Worker::runner_main(void* argument) 
     for (Task* task = worker->task(); task != nullptr && !spare;) {
       task->fiber_ = &self;
       run_coroutine_task(*task);
-      worker = this_worker();  // others may have run since, see yield_coroutine()
+      worker = this_worker();  // others may have run since, see go_straight_on()
       worker->coroutine_left(*worker->task());
       worker = this_worker();  // it may have moved while it ran, and found another runner there
       if (worker->runner_ == nullptr) worker->runner_ = &self;

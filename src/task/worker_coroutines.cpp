@@ -14,14 +14,23 @@ void Worker::leave_coroutine(Task& task, std::coroutine_handle<> handle) noexcep
 
 // A coroutine that leaves goes straight on with the next in turn, if that is one too, and has
 // begun. (In a simulation the one that leaves may be among those that are next.)
-[[gnu::always_inline]] inline bool Worker::may_go_straight_on(Task& task) noexcept {
+[[gnu::always_inline]] inline bool Worker::ready_to_hand_over(Task& task) noexcept {
   task.publish_forks();
   if (budget_ == 0 || detail::simulated()) return false;
   stack::reset_float_control(thread_);
   return true;
 }
-[[gnu::always_inline]] inline bool Worker::has_only_to_go_on(const Task& task) noexcept {
-  return task.flow() == Wait::Flow::coroutine && task.resume_point_ && task.fiber_ == nullptr;
+[[gnu::always_inline]] inline bool Worker::has_begun(const Task& coroutine) noexcept {
+  return coroutine.flow() == Wait::Flow::coroutine && coroutine.resume_point_ &&
+         coroutine.fiber_ == nullptr;
+}
+// `next` is the first of those that are ready. As soon as `from` is parked or queued, which comes
+// next, it may go on elsewhere, and end.
+[[gnu::always_inline]] inline void Worker::hand_runner_over(Task& from, Task& next) noexcept {
+  next.fiber_ = std::exchange(from.fiber_, nullptr);
+  --budget_;
+  ready_.pop();
+  wait = nullptr;  // for signal handlers
 }
 [[gnu::always_inline]] inline std::coroutine_handle<> Worker::go_straight_on(Task& next) noexcept {
   begin(next);
@@ -31,16 +40,12 @@ void Worker::leave_coroutine(Task& task, std::coroutine_handle<> handle) noexcep
 
 std::coroutine_handle<> Worker::park_coroutine(Task& task,
                                                std::coroutine_handle<> handle) noexcept {
-  const bool may = may_go_straight_on(task);
   task.resume_point_ = handle;
-  if (may) {
+  if (ready_to_hand_over(task)) {
     if (fetches_) fetch();
-    if (Task* const next = ready_.front(); next != nullptr && has_only_to_go_on(*next)) {
-      next->fiber_ = std::exchange(task.fiber_, nullptr);
-      --budget_;
-      ready_.pop();
-      wait = nullptr;       // for signal handlers
-      settle_parked(task);  // from here on it may go on elsewhere, and end
+    if (Task* const next = ready_.front(); next != nullptr && has_begun(*next)) {
+      hand_runner_over(task, *next);
+      settle_parked(task);
       return go_straight_on(*next);
     }
   }
@@ -50,7 +55,7 @@ std::coroutine_handle<> Worker::park_coroutine(Task& task,
 
 std::coroutine_handle<> Worker::yield_coroutine(Task& task,
                                                 std::coroutine_handle<> handle) noexcept {
-  if (may_go_straight_on(task)) {
+  if (ready_to_hand_over(task)) {
     if (fetches_) fetch(task.priority());
     Task* const next = ready_.front();
     if (next == nullptr) {
@@ -58,13 +63,10 @@ std::coroutine_handle<> Worker::yield_coroutine(Task& task,
       count_turn();
       return detail::transfer_to(handle);
     }
-    if (has_only_to_go_on(*next)) {
-      next->fiber_ = std::exchange(task.fiber_, nullptr);
+    if (has_begun(*next)) {
       task.resume_point_ = handle;
-      --budget_;
-      ready_.pop();
-      wait = nullptr;  // for signal handlers
-      requeue(task);   // from here on it may go on elsewhere, and end
+      hand_runner_over(task, *next);
+      requeue(task);
       return go_straight_on(*next);
     }
   }

@@ -66,6 +66,26 @@ TEST(SuspensionDeathTest, WhoIsWokenIsOutOfTheLine) {
   EXPECT_DEATH(ends_well(false), "an operation \\(careless\\) is over and still in a queue");
 }
 
+/// Forgets to claim, and says that it has won.
+struct BoastfulOp {
+  using Result = void;
+  static constexpr Reason reason{"boastful"};
+  bool claims;
+  static ObjectId object() noexcept { return ObjectId::none; }
+  static bool try_now() noexcept { return false; }
+  Armed arm(Arm& arm) const noexcept { return !claims || arm.claim() ? Armed::won : Armed::lost; }
+  static void disarm(Arm&) noexcept {}
+  static void take() noexcept {}
+};
+
+TEST(SuspensionDeathTest, WhoHasWonHasClaimed) {
+  const auto perform_it = [](bool claims) {
+    Loop().run([=]() -> Coro<> { co_await BoastfulOp{claims}; });
+  };
+  perform_it(true);
+  EXPECT_DEATH(perform_it(false), "boastful.*has won, and has not claimed");
+}
+
 /// Values that a compiler keeps in registers across a call.
 template <class Wait>
 [[gnu::noinline]] std::uint64_t mix(std::uint64_t seed, int rounds, Wait wait) {

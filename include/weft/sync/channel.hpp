@@ -295,7 +295,7 @@ class Channel {
            receivers_.first_other(self) != nullptr;
   }
 
-  // Where there is room, and a value, and nobody waits for either.
+  // What concerns nobody else: there is a value, or room for one, and nobody waits for it.
   [[gnu::always_inline]] bool take_quickly(std::optional<T>& into) noexcept {
     if (count_ == 0) return false;
     auto* const hold = lock_.take_quickly();

@@ -9,10 +9,11 @@
 /// looks at timers, inbox and the outside world.
 ///
 /// Coroutines run on a fiber as well, one after the other on the same: the worker's runner. It is
-/// only lent to them, and a coroutine that is suspended needs none. But a coroutine that must wait
-/// where it cannot suspend, in a destructor, keeps the runner until it goes on, as any task keeps
-/// its fiber; the worker takes another one. (Rejected: running other tasks from within the
-/// destructor. Those may do the same, and then somebody waits for what lies beneath it on the
+/// only lent to them, and a coroutine that is suspended needs none: so one that leaves does all of
+/// the above itself, and goes straight on with the next one if that has begun. But a coroutine that
+/// must wait where it cannot suspend, in a destructor, keeps the runner until it goes on, as any
+/// task keeps its fiber; the worker takes another one. (Rejected: running other tasks from within
+/// the destructor. Those may do the same, and then somebody waits for what lies beneath it on the
 /// stack.)
 ///
 /// A worker has ready tasks of its own, which nobody else sees, and runs them as they come. One
@@ -185,8 +186,9 @@ class Worker : public Current {
   [[nodiscard]] stack::Strand& strand_of(Task& task) noexcept;
   [[nodiscard]] Task* next_for_runner() noexcept;
   [[nodiscard]] static bool recheck(Task& task) noexcept;
-  [[nodiscard]] bool may_go_straight_on(Task& task) noexcept;
-  [[nodiscard]] static bool has_only_to_go_on(const Task& task) noexcept;
+  [[nodiscard]] bool ready_to_hand_over(Task& task) noexcept;
+  [[nodiscard]] static bool has_begun(const Task& coroutine) noexcept;
+  void hand_runner_over(Task& from, Task& next) noexcept;
   [[nodiscard]] std::coroutine_handle<> go_straight_on(Task& next) noexcept;
   void coroutine_left(Task& task) noexcept;
   void leave_fiber(Task& task, After after, Task* to = nullptr);

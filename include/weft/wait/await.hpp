@@ -63,7 +63,7 @@ class OpAwaiter {
 
  private:
   // What begin() and look() say: the branch that can be taken; or one of these.
-  static constexpr std::uint16_t waited = 0xfffe;  // on a stack, or it is about to be seen how
+  static constexpr std::uint16_t waited = 0xfffe;        // finish() says which
   static constexpr std::uint16_t must_suspend = 0xffff;  // published, to be parked; or it gives way
   static constexpr bool may_give_way = branch::hints<O> || branch::gives_turn<O>;
 

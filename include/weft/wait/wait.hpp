@@ -125,7 +125,7 @@ class Wait {
   [[nodiscard]] std::uint16_t winner() const noexcept { return winner_; }
   void set_winner(std::uint16_t index) noexcept { winner_ = index; }
 
-  /// The flag decides: the mark follows it, and who sees one must see the other.
+  /// By the flag, which others look at too; the mark comes a moment later.
   [[nodiscard]] bool cancelled() const noexcept { return cancel_reason() != CancelReason::none; }
   [[nodiscard]] CancelReason cancel_reason() const noexcept { return obeyed()->reason(); }
   [[gnu::always_inline]] void throw_if_cancelled() const {
